@@ -27,6 +27,8 @@ pub enum Code {
     NotFound,
     /// The route exists under another method.
     MethodNotAllowed,
+    /// The request broke off, or did not arrive whole in time; nothing was claimed.
+    RequestIncomplete,
     /// Another attempt with this key is running (P10).
     InProgress,
     /// The outside system has not decided yet (P16).
@@ -70,7 +72,7 @@ pub enum Repeat {
 
 impl Code {
     /// Every code, in the order of the documentation.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::BodyAmbiguous,
@@ -80,6 +82,7 @@ impl Code {
         Self::ChargeDeclined,
         Self::NotFound,
         Self::MethodNotAllowed,
+        Self::RequestIncomplete,
         Self::InProgress,
         Self::OutcomePending,
         Self::OutcomeUnknown,
@@ -141,6 +144,7 @@ impl Code {
             Self::ChargeDeclined => ("charge-declined", 402, Never, "the charge was declined"),
             Self::NotFound => ("not-found", 404, Never, "there is nothing here"),
             Self::MethodNotAllowed => ("method-not-allowed", 405, Never, "the method is not allowed here"),
+            Self::RequestIncomplete => ("request-incomplete", 408, SOON, "the request did not arrive whole"),
             Self::InProgress => ("operation-in-progress", 409, SOON, "the operation is still running"),
             Self::OutcomePending => ("outcome-pending", 409, LATER, "the outcome is not decided yet"),
             Self::OutcomeUnknown => ("outcome-unknown", 409, LATER, "the outcome is not known"),

@@ -8,7 +8,8 @@
 //!    key seals; all of them open, so a key is rotated by putting a new line on top.
 //! 2. The id is stored with what it sealed, and its key must stay in the file as long as such rows live.
 //! 3. Each line's key is used through two keys derived from it, one that seals and one for fingerprints, so
-//!    that neither use weakens the other.
+//!    that neither use weakens the other. A third value made of it is no secret: stored, it tells later
+//!    whether an id still means the same key ([`SealKeys::check_values`]).
 //! 4. Nonces are 24 random bytes and an argument: this crate has no randomness. A nonce used twice under
 //!    one key reveals both texts.
 //!
@@ -76,17 +77,19 @@ impl fmt::Display for SealKeyId {
 
 type Secret = Zeroizing<[u8; 32]>;
 
-/// What one line of the file becomes. The file's own key is not kept: it only makes these two.
+/// What one line of the file becomes. The file's own key is not kept: it only makes these three.
 struct SealKey {
     id: SealKeyId,
     sealing: Secret,
     fingerprint: Secret,
+    check: [u8; 32],
 }
 
 impl SealKey {
     fn new(id: SealKeyId, secret: &Secret) -> Self {
         let sealing = derive(secret, "unavez/seal-key/v1");
-        Self { id, sealing, fingerprint: derive(secret, "unavez/fingerprint-key/v1") }
+        let fingerprint = derive(secret, "unavez/fingerprint-key/v1");
+        Self { id, sealing, fingerprint, check: *derive(secret, "unavez/seal-key-check/v1") }
     }
 
     fn cipher(&self) -> XChaCha20Poly1305 {
@@ -160,6 +163,12 @@ impl SealKeys {
         let key = key.ok_or_else(|| OpenError::UnknownKey(sealed.key_id.clone()))?;
         let payload = Payload { msg: &sealed.ciphertext, aad: &owner.associated_data(&key.id) };
         key.cipher().decrypt(&XNonce::from(sealed.nonce), payload).map_err(|_| OpenError::Refused)
+    }
+
+    /// Each id with a value that only its key makes, the current one first. Neither the key nor what it sealed
+    /// can be found by it, so it may be stored in clear.
+    pub fn check_values(&self) -> impl Iterator<Item = (&SealKeyId, &[u8; 32])> {
+        self.keys.iter().map(|key| (&key.id, &key.check))
     }
 
     /// The keys that fingerprints are made with, under the same ids.

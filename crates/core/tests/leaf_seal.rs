@@ -175,3 +175,15 @@ proptest! {
         let _ = SealKeys::parse(&file);
     }
 }
+
+#[test]
+fn p23_a_check_value_is_made_by_its_key_alone() {
+    let both = keys(&format!("{}{}", line("k-1", "5"), line("k-2", "6")));
+    let renamed = keys(&line("k-9", "5"));
+    let values: Vec<_> = both.check_values().map(|(id, value)| (id.as_str(), *value)).collect();
+    assert_eq!((values[0].0, values[1].0), ("k-1", "k-2"));
+    assert_ne!(values[0].1, values[1].1);
+    let (_, same) = renamed.check_values().next().unwrap();
+    assert_eq!(*same, values[0].1, "the id is no part of it");
+    assert_ne!(*same, [0x55; 32], "nor is it the key");
+}

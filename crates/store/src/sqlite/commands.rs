@@ -1,0 +1,261 @@
+//! What callers ask of the writer: each command runs inside a batch's transaction and is answered after its commit.
+
+use tokio::sync::oneshot;
+use unavez_core::identity::{AttemptId, RecordId};
+use unavez_core::record::{Change, Claim, Fence, Finish, Next, Record};
+use unavez_core::time::Time;
+
+use super::error::unavailable;
+use super::tx::{Place, Undone, WriteTx, swap_in};
+use super::{Abort, OneCommit, SwapInError, TransactionError};
+use crate::{StoreError, Swap};
+
+/// One command of a batch.
+pub(super) trait Command: Send {
+    /// Whether its caller has left: it is not begun then (P12).
+    fn is_withdrawn(&self) -> bool;
+
+    /// Runs inside the batch's transaction and keeps its result until [`Command::answer`].
+    fn run(&mut self, tx: &WriteTx<'_>) -> Ran;
+
+    /// Whether it can run again after the batch was rolled back beneath it.
+    fn can_run_again(&self) -> bool;
+
+    /// Gives the caller the result, or why it does not count: even a refusal counts only with its batch, since it may
+    /// rest on rows that the batch was to write.
+    fn answer(self: Box<Self>, fate: Result<(), StoreError>);
+}
+
+/// What a command did to its transaction.
+pub(super) enum Ran {
+    /// There is something to commit.
+    Wrote,
+    /// It only read, or undid all it wrote.
+    Nothing,
+    /// The library refused a statement, which alone is undone.
+    Failed(rusqlite::Error),
+}
+
+/// A change of one record. One statement, so it needs no savepoint.
+pub(super) struct SwapCommand {
+    pub(super) id: RecordId,
+    pub(super) expected: Option<Fence>,
+    pub(super) change: Change,
+    pub(super) outcome: Option<Result<Swap, StoreError>>,
+    pub(super) reply: oneshot::Sender<Result<Swap, StoreError>>,
+}
+
+impl Command for SwapCommand {
+    fn is_withdrawn(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn run(&mut self, tx: &WriteTx<'_>) -> Ran {
+        let (outcome, ran) = match swap_in(tx, self.id, self.expected, self.change.clone()) {
+            Ok(swap @ Swap::Swapped { .. }) => (Ok(swap), Ran::Wrote),
+            Ok(swap) => (Ok(swap), Ran::Nothing),
+            Err(SwapInError::Illegal(illegal)) => (Err(StoreError::Illegal(illegal)), Ran::Nothing),
+            Err(SwapInError::Collision(id)) => (Err(StoreError::Collision(id)), Ran::Nothing),
+            Err(SwapInError::Sql(error)) => (Err(unavailable(&error)), Ran::Failed(error)),
+        };
+        self.outcome = Some(outcome);
+        ran
+    }
+
+    fn can_run_again(&self) -> bool {
+        true
+    }
+
+    fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
+        let Self { outcome, reply, .. } = *self;
+        // A caller that left meanwhile is not waiting any more; its change stands (P12).
+        drop(reply.send(fate.and_then(|()| outcome.unwrap_or_else(never_ran))));
+    }
+}
+
+/// Work of a caller in a transaction of its own.
+pub(super) struct TransactionCommand<T, E, F> {
+    pub(super) work: Option<F>,
+    pub(super) outcome: Option<Result<T, TransactionError<E>>>,
+    pub(super) reply: oneshot::Sender<Result<T, TransactionError<E>>>,
+}
+
+impl<T, E, F> Command for TransactionCommand<T, E, F>
+where
+    F: FnOnce(&WriteTx<'_>) -> Result<T, E> + Send,
+    T: Send,
+    E: Send,
+{
+    fn is_withdrawn(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn run(&mut self, tx: &WriteTx<'_>) -> Ran {
+        let Some(work) = self.work.take() else { return Ran::Nothing };
+        let (outcome, ran) = match tx.isolated(|| work(tx)) {
+            Ok(done) => (Ok(done), Ran::Wrote),
+            Err(Undone::Refused(refusal)) => (Err(TransactionError::Refused(refusal)), Ran::Nothing),
+            Err(Undone::Panicked(message)) => {
+                (Err(TransactionError::Store(panicked(&message))), Ran::Nothing)
+            }
+            Err(Undone::Sql(error)) => {
+                (Err(TransactionError::Store(unavailable(&error))), Ran::Failed(error))
+            }
+        };
+        self.outcome = Some(outcome);
+        ran
+    }
+
+    fn can_run_again(&self) -> bool {
+        self.work.is_some()
+    }
+
+    fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
+        let Self { outcome, reply, .. } = *self;
+        let fate = fate.map_err(TransactionError::Store);
+        drop(reply.send(
+            fate.and_then(|()| outcome.unwrap_or_else(|| never_ran().map_err(TransactionError::Store))),
+        ));
+    }
+}
+
+/// What an effect knows about its claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimed {
+    /// The record, and so the operation.
+    pub id: RecordId,
+    /// The claim's attempt.
+    pub attempt: AttemptId,
+    /// The store's time of the claim and of the finish.
+    pub now: Time,
+}
+
+/// Claim, effect and finish in one commit.
+pub(super) struct OneCommitCommand<T, F> {
+    pub(super) id: RecordId,
+    pub(super) claim: Claim,
+    pub(super) effect: Option<F>,
+    pub(super) outcome: Option<Result<OneCommit<T>, StoreError>>,
+    pub(super) reply: oneshot::Sender<Result<OneCommit<T>, StoreError>>,
+}
+
+/// Why one commit did not come about.
+enum Halt<T> {
+    /// The effect refused, in the caller's words.
+    Refused(T),
+    /// The library refused a statement, of the effect's or of ours.
+    Sql(rusqlite::Error),
+    Store(StoreError),
+}
+
+impl<T> From<Abort<T>> for Halt<T> {
+    fn from(abort: Abort<T>) -> Self {
+        match abort {
+            Abort::Refuse(refusal) => Self::Refused(refusal),
+            Abort::Sql(error) => Self::Sql(error),
+        }
+    }
+}
+
+impl<T> From<rusqlite::Error> for Halt<T> {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl<T> From<StoreError> for Halt<T> {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl<T, F> OneCommitCommand<T, F>
+where
+    F: FnOnce(&WriteTx<'_>, &Claimed) -> Result<Finish, Abort<T>>,
+{
+    fn perform(&mut self, tx: &WriteTx<'_>) -> Result<OneCommit<T>, Halt<T>> {
+        let now = tx.now();
+        let standing = tx.record(self.id)?;
+        let (claimed, place) = match standing {
+            None => (Record::claimed(self.id, self.claim.clone(), now), Place::Free),
+            Some(record) => {
+                check_owner(&record, &self.claim)?;
+                if !record.is_expired(now) {
+                    return Ok(OneCommit::Conflict { record, now });
+                }
+                (stepped(&record, Change::Claim(self.claim.clone()), now)?, Place::Expired)
+            }
+        };
+        let effect = self.effect.take().ok_or_else(|| unavailable("the effect was undone with its batch"))?;
+        let context = Claimed { id: self.id, attempt: claimed.fence.attempt, now };
+        let done = tx.isolated(|| {
+            let finish = effect(tx, &context)?;
+            let finished = stepped(&claimed, Change::Finish(finish), now)?;
+            Ok::<_, Halt<T>>(tx.write(finished, place)?)
+        });
+        match done {
+            Ok(record) => Ok(OneCommit::Finished { record, now }),
+            Err(Undone::Refused(halt)) => Err(halt),
+            Err(Undone::Panicked(message)) => Err(panicked(&message).into()),
+            Err(Undone::Sql(error)) => Err(error.into()),
+        }
+    }
+}
+
+impl<T, F> Command for OneCommitCommand<T, F>
+where
+    F: FnOnce(&WriteTx<'_>, &Claimed) -> Result<Finish, Abort<T>> + Send,
+    T: Send,
+{
+    fn is_withdrawn(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn run(&mut self, tx: &WriteTx<'_>) -> Ran {
+        let (outcome, ran) = match self.perform(tx) {
+            Ok(finished @ OneCommit::Finished { .. }) => (Ok(finished), Ran::Wrote),
+            Ok(other) => (Ok(other), Ran::Nothing),
+            Err(Halt::Refused(refusal)) => (Ok(OneCommit::Refused(refusal)), Ran::Nothing),
+            Err(Halt::Store(error)) => (Err(error), Ran::Nothing),
+            Err(Halt::Sql(error)) => {
+                (Err(StoreError::RolledBack(error.to_string().into())), Ran::Failed(error))
+            }
+        };
+        self.outcome = Some(outcome);
+        ran
+    }
+
+    fn can_run_again(&self) -> bool {
+        self.effect.is_some()
+    }
+
+    fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
+        let Self { outcome, reply, .. } = *self;
+        drop(reply.send(fate.and_then(|()| outcome.unwrap_or_else(never_ran))));
+    }
+}
+
+pub(super) fn check_owner(record: &Record, claim: &Claim) -> Result<(), StoreError> {
+    if record.tenant == claim.tenant && record.key == claim.key {
+        return Ok(());
+    }
+    Err(StoreError::Collision(record.id))
+}
+
+/// The record after a change that keeps it.
+fn stepped(record: &Record, change: Change, now: Time) -> Result<Record, StoreError> {
+    match record.apply(change, now).map_err(StoreError::Illegal)? {
+        Next::Keep(next) => Ok(next),
+        Next::Delete => Err(unavailable("a claim or finish must keep its record")),
+    }
+}
+
+/// The batch was committed without this command: it was withdrawn while its caller still listened, which the order of
+/// the two checks excludes.
+fn never_ran<T>() -> Result<T, StoreError> {
+    Err(unavailable("the command was not run"))
+}
+
+fn panicked(message: &str) -> StoreError {
+    StoreError::RolledBack(format!("the work panicked: {message}").into())
+}

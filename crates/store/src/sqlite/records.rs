@@ -1,0 +1,112 @@
+//! The layout of the records: every statement that names `idempotency_records` is here, and nothing outside knows how
+//! they lie on disk. Another layout replaces this module, `rows.rs` and the two folders of SQL.
+//!
+//! Each function is atomic by itself, except [`due`], which only reads.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+use unavez_core::identity::{RecordId, Tenant};
+use unavez_core::record::{Fence, Record};
+use unavez_core::time::Time;
+
+use super::rows;
+use crate::rules::pick_fairly;
+use crate::{Cursor, Filter};
+
+/// Reads from the root of every tree to its first and last entry: a cheap sign of a damaged file, however large. (That
+/// the file is as long as its header says is checked by the library.)
+pub(super) fn read_edges(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row(include_str!("sql/edges.sql"), [], |_| Ok(()))
+}
+
+/// The record with this id.
+pub(super) fn find(connection: &Connection, id: RecordId) -> rusqlite::Result<Option<Record>> {
+    connection.prepare_cached(include_str!("sql/find.sql"))?.query_row([id.as_bytes()], rows::read).optional()
+}
+
+/// Adds a record; `false` if its id has one.
+pub(super) fn insert(connection: &Connection, record: &Record) -> rusqlite::Result<bool> {
+    let mut insert = connection.prepare_cached(include_str!("sql/insert.sql"))?;
+    rows::with_all_columns(record, |columns| insert.execute(columns)).map(|rows| rows == 1)
+}
+
+/// Adds a record in place of an expired one, as the newest.
+pub(super) fn replace(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
+    let mut replace = connection.prepare_cached(include_str!("sql/replace.sql"))?;
+    rows::with_all_columns(record, |columns| replace.execute(columns)).map(drop)
+}
+
+/// Changes the record that has the fence `before`; `false` if none has.
+pub(super) fn update(connection: &Connection, record: &Record, before: Fence) -> rusqlite::Result<bool> {
+    let mut update = connection.prepare_cached(include_str!("sql/update.sql"))?;
+    rows::with_changed_columns(record, before, |columns| update.execute(columns)).map(|rows| rows == 1)
+}
+
+/// Deletes exactly this record; `false` if its fence is another.
+pub(super) fn delete(connection: &Connection, record: &Record) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(include_str!("sql/delete.sql"))?
+        .execute(rows::identity_of(record))
+        .map(|rows| rows == 1)
+}
+
+/// Deletes at most `limit` records that expired by `now`, and names them.
+pub(super) fn purge(connection: &Connection, now: Time, limit: usize) -> rusqlite::Result<Vec<RecordId>> {
+    connection
+        .prepare_cached(include_str!("sql/purge.sql"))?
+        .query_map(params![now.as_micros(), limit_of(limit)], |row| rows::record_id(row, 0))?
+        .collect()
+}
+
+/// When the first promise ends, or ended.
+pub(super) fn oldest_expiry(connection: &Connection) -> rusqlite::Result<Option<Time>> {
+    let oldest: Option<i64> =
+        connection.prepare_cached(include_str!("sql/oldest_expiry.sql"))?.query_row([], |row| row.get(0))?;
+    Ok(oldest.map(Time::from_micros))
+}
+
+/// Records to ask about at `now`, picked fairly. Costs a step in the index for every tenant with open records.
+pub(super) fn due(connection: &Connection, now: Time, limit: usize) -> rusqlite::Result<Vec<Record>> {
+    let mut next_tenant = connection.prepare_cached(include_str!("sql/next_due_tenant.sql"))?;
+    let mut due_of_tenant = connection.prepare_cached(include_str!("sql/due_of_tenant.sql"))?;
+    let mut due: Vec<(Time, Tenant, RecordId)> = Vec::new();
+    let mut after = String::new();
+    while let Some(tenant) = next_tenant.query_row([&after], |row| row.get::<_, Option<String>>(0))? {
+        // A name that is none is skipped here; reading its records reports it.
+        if let Ok(name) = Tenant::parse(&tenant) {
+            let of_tenant = due_of_tenant
+                .query_map(params![tenant, now.as_micros(), limit_of(limit)], |row| {
+                    Ok((rows::time(row, 0)?, name.clone(), rows::record_id(row, 1)?))
+                })?;
+            for row in of_tenant {
+                due.push(row?);
+            }
+        }
+        after = tenant;
+    }
+    pick_fairly(due, limit).into_iter().filter_map(|id| find(connection, id).transpose()).collect()
+}
+
+/// A page of records, newest first, and where the next one starts.
+pub(super) fn list(
+    connection: &Connection,
+    filter: &Filter,
+    after: Option<Cursor>,
+    limit: usize,
+) -> rusqlite::Result<(Vec<Record>, Option<Cursor>)> {
+    let before = after.map_or(i64::MAX, |Cursor(position)| i64::try_from(position).unwrap_or(i64::MAX));
+    let tenant = filter.tenant.as_ref().map(Tenant::as_str);
+    let mut page: Vec<(Record, i64)> = connection
+        .prepare_cached(include_str!("sql/list.sql"))?
+        .query_map(params![before, tenant, filter.state, limit_of(limit.saturating_add(1))], |row| {
+            Ok((rows::read(row)?, row.get(rows::COLUMNS)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let more = page.len() > limit;
+    page.truncate(limit);
+    let last = page.last().and_then(|(_, position)| u64::try_from(*position).ok());
+    Ok((page.into_iter().map(|(record, _)| record).collect(), last.filter(|_| more).map(Cursor)))
+}
+
+fn limit_of(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

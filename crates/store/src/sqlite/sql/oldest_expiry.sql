@@ -1,0 +1,1 @@
+select min(expires_at) from idempotency_records where state = 'finished'

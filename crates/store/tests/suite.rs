@@ -1,0 +1,75 @@
+//! Every store of this crate passes the public suite.
+
+#![cfg_attr(feature = "sqlite", expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do"))]
+
+use std::sync::Arc;
+
+use unavez_store::clock::ManualClock;
+use unavez_store::conformance::Subject;
+use unavez_store::memory::MemoryStore;
+
+async fn memory() -> Subject {
+    let clock = ManualClock::new();
+    let store = MemoryStore::with_clock(Arc::new(clock.clone()));
+    Subject::new(Arc::new(store), move |by| clock.advance(by))
+}
+
+mod memory_store {
+    unavez_store::conformance!(super::memory());
+}
+
+#[cfg(feature = "sqlite")]
+mod sqlite {
+    use std::sync::Arc;
+
+    use unavez_store::clock::ManualClock;
+    use unavez_store::conformance::Subject;
+    use unavez_store::sqlite::{Location, Options, SqliteStore};
+
+    fn options(clock: &ManualClock) -> Options {
+        Options { clock: Some(Arc::new(clock.clone())), ..Options::default() }
+    }
+
+    async fn memory() -> Subject {
+        let clock = ManualClock::new();
+        let store = SqliteStore::open(Location::Memory, options(&clock)).unwrap();
+        Subject::new(Arc::new(store), move |by| clock.advance(by))
+    }
+
+    async fn file() -> Subject {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::new();
+        let location = Location::File(folder.path().join("a.db"));
+        let store = SqliteStore::open(location, options(&clock)).unwrap();
+        Subject::new(Arc::new(store), move |by| {
+            // The folder lives as long as the store in it.
+            let _ = &folder;
+            clock.advance(by);
+        })
+    }
+
+    /// Without any memory of recent records, every answer comes from the file.
+    async fn forgetful() -> Subject {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::new();
+        let location = Location::File(folder.path().join("a.db"));
+        let options = Options { recent_bytes_max: 0, ..options(&clock) };
+        let store = SqliteStore::open(location, options).unwrap();
+        Subject::new(Arc::new(store), move |by| {
+            let _ = &folder;
+            clock.advance(by);
+        })
+    }
+
+    mod in_memory {
+        unavez_store::conformance!(super::memory());
+    }
+
+    mod in_a_file {
+        unavez_store::conformance!(super::file());
+    }
+
+    mod without_recent_records {
+        unavez_store::conformance!(super::forgetful());
+    }
+}
