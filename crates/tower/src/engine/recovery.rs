@@ -1,0 +1,205 @@
+//! Asking the outside system, and writing down what was learned (P16).
+
+use http::Response;
+use tokio::time::{Instant, timeout};
+use unavez_core::answer::Conclusion;
+use unavez_core::problem::Code;
+use unavez_core::record::{Cause, Change, Fence, Finish, Record, State};
+use unavez_core::recovery::{self, Told, Verdict, ask_interval, cause_after};
+use unavez_store::Swap;
+
+use super::Engine;
+use super::asks::Turn;
+use super::meet::Sight;
+use crate::answers::{Ran, mark};
+use crate::body::Body;
+use crate::caught::caught;
+use crate::door::Door;
+use crate::gather::gather;
+use crate::observe::Event;
+use crate::problem::Problem;
+use crate::recover::{Hook, Question, Recovered};
+
+/// Who wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// A caller's repeat, which may send again.
+    Caller,
+    /// The worker: it has no caller and never sends.
+    Worker,
+}
+
+/// What came of a question.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "moved once for each request; a box would cost an allocation")]
+pub(crate) enum Asked {
+    /// The outcome is known.
+    Answer(Response<Body>),
+    /// Certainly not there: may be sent again under this fence.
+    SendAgain(Fence),
+    /// Still not known.
+    Refuse(Code),
+    /// Somebody else asked or wrote meanwhile: read the record again.
+    Look,
+}
+
+impl Engine {
+    /// Asks about the record, or joins or recalls a question about it, and writes down what was learned.
+    pub(crate) async fn ask(&self, sight: &Sight, hook: &Hook, door: &Door, asker: Asker) -> Asked {
+        let mut open = match self.inner.asks.turn(&sight.record, self.inner.settings.ask_interval) {
+            Turn::Yours(open) => open,
+            Turn::Recent(code) => return Asked::Refuse(code),
+            Turn::Another(mut waits) => {
+                // Ends with an error when the asker is done, which is all that is waited for.
+                let _ = waits.changed().await;
+                return Asked::Look;
+            }
+        };
+        let asked = self.ask_now(sight, hook, door, asker).await;
+        open.code = match &asked {
+            Asked::Refuse(code) => Some(*code),
+            Asked::SendAgain(_) => Some(Code::InProgress),
+            Asked::Answer(_) | Asked::Look => None,
+        };
+        asked
+    }
+
+    async fn ask_now(&self, sight: &Sight, hook: &Hook, door: &Door, asker: Asker) -> Asked {
+        let Sight { record, now: asked_at } = sight;
+        let begun = Instant::now();
+        let recovered = self.question(record, hook).await;
+        let told = told(&recovered);
+        let now = asked_at.plus(begun.elapsed());
+        let verdict = recovery::read(record, told, *asked_at, &hook.promise(), now);
+        self.observe(Event::Recovered { verdict: word(verdict) });
+        match (verdict, recovered) {
+            (Verdict::Settle(fence), Recovered::Done(response)) => {
+                self.settle_found(record, fence, response, door).await
+            }
+            (Verdict::StillPending { sighted }, _) => {
+                self.note_answer(record, sighted, asker).await;
+                Asked::Refuse(Code::OutcomePending)
+            }
+            (Verdict::SendAgain(fence), _) => {
+                self.put_off(record, asker).await;
+                Asked::SendAgain(fence)
+            }
+            (Verdict::Hold(held), _) => {
+                tracing::error!(operation_id = %record.id.operation_id(), why = held.as_str(), "operation is held");
+                self.observe(Event::Alarmed { operation_id: record.id.operation_id(), held });
+                self.put_off(record, asker).await;
+                Asked::Refuse(Code::OutcomeUnknown)
+            }
+            (Verdict::CannotSay | Verdict::Settle(_), _) => {
+                self.put_off(record, asker).await;
+                Asked::Refuse(Code::OutcomeUnknown)
+            }
+        }
+    }
+
+    async fn question(&self, record: &Record, hook: &Hook) -> Recovered {
+        let question = Question {
+            realm: self.inner.realm.clone(),
+            tenant: record.tenant.clone(),
+            operation_id: record.id.operation_id(),
+        };
+        let timings = self.timings();
+        let limit = if timings.outside_timeout.is_zero() {
+            timings.attempt_deadline()
+        } else {
+            timings.outside_timeout
+        };
+        match timeout(limit, caught(hook.recover(question))).await {
+            Ok(Ok(recovered)) => recovered,
+            Ok(Err(_panic)) => {
+                tracing::error!(operation_id = %record.id.operation_id(), "recovery hook panicked");
+                Recovered::CannotSay
+            }
+            Err(_) => Recovered::CannotSay,
+        }
+    }
+
+    /// Finishes the record with the result found outside, and replays it.
+    async fn settle_found(
+        &self,
+        record: &Record,
+        fence: Fence,
+        response: Response<Body>,
+        door: &Door,
+    ) -> Asked {
+        let unknown = || Asked::Answer(Problem::own_outcome_unknown().into_response());
+        let Ok(gathered) = gather(response, door).await else { return unknown() };
+        let status = gathered.response.status();
+        let finish = Finish {
+            conclusion: Conclusion::of_status(status.as_u16()),
+            answer: self.seal(&record.tenant, &record.key, gathered.answer),
+            response_ttl: self.timings().response_ttl,
+            resource: None,
+        };
+        let swap = self.inner.store.swap(record.id, Some(fence), Change::Finish(finish));
+        match timeout(self.timings().store_timeout, swap).await {
+            Ok(Ok(Swap::Swapped { record, .. })) => {
+                self.inner.waiters.wake(record.id);
+                Asked::Answer(self.replay(&record, Ran::Another))
+            }
+            Ok(Ok(Swap::Conflict { .. })) => Asked::Look,
+            // The truth is outside and can be asked for again; a refusal is told only once it is stored (P17).
+            Ok(Err(_)) | Err(_) if status.as_u16() < 400 => {
+                let mut response = gathered.response;
+                mark(&mut response, Ran::Another, None);
+                Asked::Answer(response)
+            }
+            Ok(Err(_)) | Err(_) => unknown(),
+        }
+    }
+
+    /// Notes an answer that settles nothing, where that is news.
+    async fn note_answer(&self, record: &Record, sighted: bool, asker: Asker) {
+        let is_pending = matches!(record.state, State::Unknown { cause: Cause::Pending, .. });
+        if asker == Asker::Worker || is_pending || (sighted && !record.sighted) {
+            self.write_answer(record, sighted).await;
+        }
+    }
+
+    /// The worker's next question is put off; a caller's answer that says nothing new is not written.
+    async fn put_off(&self, record: &Record, asker: Asker) {
+        if asker == Asker::Worker {
+            self.write_answer(record, false).await;
+        }
+    }
+
+    async fn write_answer(&self, record: &Record, sighted: bool) {
+        let after = ask_interval(record.asked(), self.timings().operation_timeout);
+        let change = match record.state {
+            State::InProgress { .. } => {
+                let cause = if sighted { Cause::Pending } else { Cause::CutOff };
+                Change::MarkUnknown { cause, ask_after: after }
+            }
+            _ => Change::AskAgain { cause: cause_after(record, sighted), after, sighted },
+        };
+        let swap = self.inner.store.swap(record.id, Some(record.fence), change);
+        // Not noted, the same question is asked once more; nothing depends on it.
+        if !matches!(timeout(self.timings().store_timeout, swap).await, Ok(Ok(_))) {
+            tracing::debug!(id = %record.id, "answer of the outside system not noted");
+        }
+    }
+}
+
+fn told(recovered: &Recovered) -> Told {
+    match recovered {
+        Recovered::Done(response) => Told::Done { positive: response.status().as_u16() < 400 },
+        Recovered::Pending => Told::Pending,
+        Recovered::NotFound => Told::NotFound,
+        Recovered::CannotSay => Told::CannotSay,
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Settle(_) => "settled",
+        Verdict::StillPending { .. } => "pending",
+        Verdict::SendAgain(_) => "send-again",
+        Verdict::CannotSay => "cannot-say",
+        Verdict::Hold(_) => "held",
+    }
+}

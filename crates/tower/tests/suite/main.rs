@@ -1,0 +1,17 @@
+//! The cases of the middleware, by theme. One program, since each further one would be linked anew.
+
+#![expect(clippy::unwrap_used, reason = "a test that unwraps fails with the value it met")]
+
+mod answers;
+mod door;
+mod faults;
+mod hangup;
+mod histories;
+mod privacy;
+mod race;
+mod recovery;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod stack;
+mod support;
+mod wire;
