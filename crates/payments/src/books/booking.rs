@@ -1,0 +1,144 @@
+//! Writing a charge into the books: what runs inside the one commit.
+
+use rusqlite::{Connection, OptionalExtension};
+use unavez_core::identity::{OperationId, RecordId};
+use unavez_core::time::Time;
+
+use super::{TenantNumber, rows};
+use crate::charge::request::Capture;
+use crate::charge::{Charge, ChargeId, ChargeRequest, PaymentMethod, Status};
+use crate::request_id::RequestId;
+
+/// Everything about a charge that is known before its transaction.
+#[derive(Debug)]
+pub(crate) struct Booking {
+    pub(crate) operation: RecordId,
+    pub(crate) tenant: TenantNumber,
+    pub(crate) request: ChargeRequest,
+    /// Encoded.
+    pub(crate) fingerprint: Vec<u8>,
+    pub(crate) request_id: RequestId,
+}
+
+/// What the books say.
+#[derive(Debug)]
+pub(crate) enum Booked {
+    /// The charge is in the books; an approved one that captures at once, with its ledger entry.
+    New(Verdict),
+    /// The operation has a charge, from before its record expired.
+    Before(Box<Earlier>),
+}
+
+/// What became of a charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Captured,
+    Authorized,
+    Declined,
+}
+
+/// A charge whose record is gone, and what its request was.
+#[derive(Debug)]
+pub(crate) struct Earlier {
+    pub(crate) charge: Charge,
+    pub(crate) fingerprint: Vec<u8>,
+    pub(crate) request_id: RequestId,
+}
+
+impl Verdict {
+    /// What the ledger says of a request: the token decides.
+    pub(crate) const fn of(request: &ChargeRequest) -> Self {
+        match (request.payment_method, request.capture) {
+            (PaymentMethod::Decline, _) => Self::Declined,
+            (PaymentMethod::Approve, Capture::AtOnce) => Self::Captured,
+            (PaymentMethod::Approve, Capture::Later) => Self::Authorized,
+        }
+    }
+
+    pub(crate) const fn status(self) -> Status {
+        match self {
+            Self::Captured => Status::Captured,
+            Self::Authorized => Status::Authorized,
+            Self::Declined => Status::Declined,
+        }
+    }
+}
+
+impl Booking {
+    /// The charge as it will stand in the books.
+    pub(crate) fn charge(&self, now: Time) -> Charge {
+        let verdict = Verdict::of(&self.request);
+        Charge {
+            id: crate::charge::ChargeId::of(OperationId::from(self.operation)),
+            order_id: self.request.order_id.as_str().into(),
+            amount: self.request.amount,
+            currency: self.request.currency,
+            status: verdict.status(),
+            amount_captured: self.captured(verdict),
+            amount_refunded: 0,
+            metadata: self.request.metadata.to_json(),
+            created_at: now,
+        }
+    }
+
+    fn captured(&self, verdict: Verdict) -> i64 {
+        match verdict {
+            Verdict::Captured => self.request.amount.minor_units(),
+            Verdict::Authorized | Verdict::Declined => 0,
+        }
+    }
+
+    /// Writes charge and ledger entry, unless the operation has a charge already.
+    pub(crate) fn write(&self, connection: &Connection, now: Time) -> rusqlite::Result<Booked> {
+        let verdict = Verdict::of(&self.request);
+        let mut insert = connection.prepare_cached(include_str!("sql/insert_charge.sql"))?;
+        let inserted = insert.execute(rusqlite::params![
+            self.operation.as_bytes(),
+            self.tenant,
+            self.request.order_id.as_str(),
+            self.request.amount.minor_units(),
+            self.request.currency.code(),
+            verdict.status().as_str(),
+            self.captured(verdict),
+            now.as_micros(),
+            self.fingerprint,
+            self.request_id.to_bytes(),
+            self.request.metadata.to_json(),
+        ])?;
+        if inserted == 0 {
+            let earlier = find(connection, self.operation)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+            return Ok(Booked::Before(Box::new(earlier)));
+        }
+        if verdict == Verdict::Captured {
+            let charge = connection.last_insert_rowid();
+            connection.prepare_cached(include_str!("sql/insert_capture.sql"))?.execute((
+                self.tenant,
+                charge,
+                self.request.amount.minor_units(),
+                self.request.currency.code(),
+                now.as_micros(),
+            ))?;
+        }
+        Ok(Booked::New(verdict))
+    }
+
+    /// A charge of this order that took money or may yet.
+    pub(crate) fn charge_of_order(&self, connection: &Connection) -> rusqlite::Result<Option<ChargeId>> {
+        let mut find = connection.prepare_cached(include_str!("sql/charge_of_order.sql"))?;
+        let operation = find.query_row((self.tenant, self.request.order_id.as_str()), |row| row.get(0));
+        Ok(operation.optional()?.map(|id| ChargeId::of(RecordId::from_bytes(id).operation_id())))
+    }
+}
+
+/// The charge that an operation made, and what its request was.
+pub(crate) fn find(connection: &Connection, operation: RecordId) -> rusqlite::Result<Option<Earlier>> {
+    let mut find = connection.prepare_cached(include_str!("sql/find_charge.sql"))?;
+    let found = find.query_row([operation.as_bytes()], |row| {
+        Ok(Earlier {
+            charge: rows::charge(row)?,
+            fingerprint: row.get(9)?,
+            request_id: RequestId::from_bytes(row.get(10)?),
+        })
+    });
+    found.optional()
+}

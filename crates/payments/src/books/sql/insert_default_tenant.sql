@@ -1,0 +1,1 @@
+insert into default_tenant (one, name) values (1, ?1)

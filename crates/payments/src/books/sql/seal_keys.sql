@@ -1,0 +1,1 @@
+select id, check_value, retired_at is not null from seal_keys

@@ -1,0 +1,506 @@
+//! `/v1/charges`: claim, charge, ledger entry and stored answer in one commit.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::Extension;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use http::{StatusCode, Uri};
+use unavez_core::answer::{Answer, Conclusion};
+use unavez_core::decision::{Decision, Incoming, decide};
+use unavez_core::fingerprint::Fingerprint;
+use unavez_core::identity::Tenant;
+use unavez_core::key::Key;
+use unavez_core::outcome::Effect;
+use unavez_core::problem::Code;
+use unavez_core::record::{Exposure, Fence, Finish, Record, State as RecordState};
+use unavez_core::time::Time;
+use unavez_store::sqlite::{Abort, Claimed, OneCommit, WriteTx};
+use unavez_tower::answers::Ran;
+use unavez_tower::body::Body;
+use unavez_tower::door::{Admitted, Ambiguous, Entry};
+use unavez_tower::engine::{Kind, Met};
+use unavez_tower::headers::IDEMPOTENT_REPLAYED;
+use unavez_tower::problem::Problem;
+
+use super::edge::Call;
+use super::post::{self, Received, Stage};
+use super::query::{Query, invalid};
+use super::wire::UntimedCharge;
+use super::{answer, books_problem, json, wire};
+use crate::auth::Role;
+use crate::books::booking::{self, Booked, Booking, Earlier, Verdict};
+use crate::books::{ChargeFilter, TenantNumber};
+use crate::charge::{Charge, ChargeId, ChargeRequest, Fault, OrderId, Status, card};
+use crate::request_id::RequestId;
+use crate::service::App;
+use crate::settings::SameOrder;
+
+/// Lost races against expiring records; each was won by somebody else, so few are plenty.
+const ROUNDS_MAX: usize = 4;
+
+/// Charges once per key.
+///
+/// With the ledger acquirer the ledger line is the whole effect, and the answer is final when it arrives.
+#[utoipa::path(
+    post,
+    path = "/v1/charges",
+    tag = "charges",
+    params(super::openapi::IdempotencyKey),
+    request_body(content = super::openapi::ChargeRequestDocument, content_type = "application/json"),
+    responses(
+        (status = 201, description = "Charged, now or by an earlier request with this key", body = wire::ChargeDocument,
+            headers(
+                ("Location" = String, description = "Path of the charge"),
+                ("Idempotent-Replayed" = bool, description = "`true`: an earlier request ran"),
+                ("Idempotency-Expires" = String, description = "Until when this answer is repeated"),
+                ("Original-Request-Id" = String, description = "On a replay: the request that ran"),
+            )),
+        (status = 400, response = super::openapi::ProblemResponse),
+        (status = 401, response = super::openapi::ProblemResponse),
+        (status = 402, response = super::openapi::ProblemResponse),
+        (status = 403, response = super::openapi::ProblemResponse),
+        (status = 409, response = super::openapi::ProblemResponse),
+        (status = 413, response = super::openapi::ProblemResponse),
+        (status = 415, response = super::openapi::ProblemResponse),
+        (status = 422, response = super::openapi::ProblemResponse),
+        (status = 500, response = super::openapi::ProblemResponse),
+        (status = 503, response = super::openapi::ProblemResponse),
+        (status = 504, response = super::openapi::ProblemResponse),
+    )
+)]
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    Extension(call): Extension<Call>,
+    request: Request,
+) -> Response {
+    answer(Box::pin(charge(&app, &call, request)).await)
+}
+
+// A future is allocated as large as its largest part, and large pieces are what an allocator is slow at: parts are boxed
+// apart, and what is rare as well.
+async fn charge(app: &Arc<App>, call: &Call, request: Request) -> Result<http::Response<Body>, Problem> {
+    call.caller.require(&[Role::Charge])?;
+    let received = Box::pin(Received::read(app, request)).await?;
+    match judge(app, &call.caller.tenant, received)? {
+        Judged::Valid(order) => pay(app, call, &order).await,
+        Judged::Invalid(admitted, fault) => Box::pin(refuse_invalid(app, &admitted, &fault)).await,
+        Judged::Ambiguous(ambiguous) => Ok(Box::pin(app.engine.refuse_ambiguous(*ambiguous)).await),
+    }
+}
+
+/// What a request turned out to be.
+enum Judged {
+    Valid(Box<Order>),
+    Invalid(Box<Admitted>, Fault),
+    Ambiguous(Box<Ambiguous>),
+}
+
+/// A request that may claim its key, and what it wants.
+struct Order {
+    admitted: Admitted,
+    request: ChargeRequest,
+}
+
+fn judge(app: &App, tenant: &Tenant, received: Received) -> Result<Judged, Problem> {
+    let parsed = ChargeRequest::parse(&received.body);
+    let hides_card = parsed.is_err() && card::is_in_json(&received.body);
+    // What differs from the first request is told by its name, and names can be card numbers too.
+    let door = if hides_card { &app.discreet_door } else { &app.door };
+    Ok(match (received.admit(app, door, tenant)?, parsed) {
+        (Entry::Admitted(admitted), Ok(request)) => Judged::Valid(Box::new(Order { admitted, request })),
+        (Entry::Admitted(admitted), Err(fault)) => Judged::Invalid(Box::new(admitted), fault),
+        (Entry::Ambiguous(_), Err(fault)) if hides_card => return Err(fault_problem(&fault)),
+        (Entry::Ambiguous(ambiguous), _) => Judged::Ambiguous(Box::new(ambiguous)),
+        (Entry::Keyless(_), _) => return Err(Problem::new(Code::KeyMissing)),
+    })
+}
+
+async fn pay(app: &Arc<App>, call: &Call, order: &Order) -> Result<http::Response<Body>, Problem> {
+    let response = Charging::new(app, call, order).await?.run().await?;
+    if response.headers().contains_key(IDEMPOTENT_REPLAYED) {
+        app.metrics.replayed();
+        if response.status() == StatusCode::CREATED {
+            app.metrics.saved(order.request.amount, order.request.currency);
+        }
+    }
+    Ok(response)
+}
+
+/// An invalid body claims nothing, but a record that is there answers for itself (P7), and so does a charge whose
+/// record is gone (P21).
+async fn refuse_invalid(
+    app: &App,
+    admitted: &Admitted,
+    fault: &Fault,
+) -> Result<http::Response<Body>, Problem> {
+    let id = admitted.id();
+    if let Some(earlier) = app.books.earlier(id).await.map_err(|error| books_problem(&error))? {
+        let live = app.books.has_live_record(id).await.map_err(|error| books_problem(&error))?;
+        if !live {
+            return answer_earlier(app, earlier, admitted).await;
+        }
+    }
+    Ok(app.engine.refuse_invalid(admitted, &Kind::Transactional, fault_problem(fault)).await)
+}
+
+fn fault_problem(fault: &Fault) -> Problem {
+    invalid(&fault.member, fault.detail.to_string())
+}
+
+/// Gives a tenant that charges for the first time its number.
+async fn register(app: &App, tenant: &Tenant) -> Result<TenantNumber, Problem> {
+    let registered = app.tenants.register(&app.store, tenant);
+    match tokio::time::timeout(app.settings.timings.store_timeout, registered).await {
+        Ok(number) => number.map_err(|error| post::store_problem(&error)),
+        Err(_) => Err(Problem::new(Code::StoreUnavailable).with_detail("the store did not answer in time")),
+    }
+}
+
+/// One request on its way into the books.
+struct Charging<'a> {
+    app: &'a Arc<App>,
+    admitted: &'a Admitted,
+    request: &'a ChargeRequest,
+    tenant: TenantNumber,
+    request_id: RequestId,
+    shared: Arc<Shared>,
+}
+
+/// What a request and the writer tell each other.
+#[derive(Default)]
+struct Shared {
+    stage: Stage,
+    /// Set by the writer: a charge of the same order under another key.
+    suspected_duplicate_of: OnceLock<ChargeId>,
+}
+
+/// Why nothing was written.
+enum Refusal {
+    /// The caller gave up before the writer began.
+    Withdrawn,
+    /// The operation has a charge from before its record expired.
+    Before(Box<Earlier>),
+}
+
+impl<'a> Charging<'a> {
+    async fn new(app: &'a Arc<App>, call: &Call, order: &'a Order) -> Result<Self, Problem> {
+        let Order { admitted, request } = order;
+        let tenant = match app.tenants.known(admitted.tenant()) {
+            Some(number) => number,
+            None => Box::pin(register(app, admitted.tenant())).await?,
+        };
+        Ok(Self { app, admitted, request, tenant, request_id: call.request_id, shared: Arc::default() })
+    }
+
+    async fn run(&self) -> Result<http::Response<Body>, Problem> {
+        if let Some((record, now)) = self.recall()
+            && let Some(response) = self.meet(record, now).await
+        {
+            return Ok(response);
+        }
+        for _ in 0..ROUNDS_MAX {
+            let job = Box::new(Job::new(self));
+            let effect = move |tx: &WriteTx<'_>, claimed: &Claimed| job.run(tx, claimed.now);
+            let claim = post::claim(self.app, self.admitted);
+            let commit = Box::pin(self.app.store.claim_and_finish(self.admitted.id(), claim, effect));
+            match post::committed(self.app, self.admitted.key(), &self.shared.stage, commit).await? {
+                OneCommit::Finished { record, .. } => return Ok(self.finished(&record)),
+                OneCommit::Conflict { record, now } => {
+                    if let Some(response) = self.meet(record, now).await {
+                        return Ok(response);
+                    }
+                }
+                OneCommit::Refused(Refusal::Before(earlier)) => {
+                    return Box::pin(answer_earlier(self.app, *earlier, self.admitted)).await;
+                }
+                OneCommit::Refused(Refusal::Withdrawn) => break,
+            }
+        }
+        Err(Problem::new(Code::StoreUnavailable).with_detail("the key's record changed too often"))
+    }
+
+    /// The live record of a recent request with this key: most repeats come soon, and need neither the writer nor what
+    /// is prepared for it.
+    fn recall(&self) -> Option<(Arc<Record>, Time)> {
+        let (record, now) = self.app.store.recall(self.admitted.id())?;
+        let owned = record.tenant == *self.admitted.tenant() && record.key == *self.admitted.key();
+        (owned && !record.is_expired(now)).then_some((record, now))
+    }
+
+    fn finished(&self, record: &Record) -> http::Response<Body> {
+        let mut response = post::first_answer(self.app, record);
+        if let RecordState::Finished { conclusion, .. } = &record.state {
+            match conclusion {
+                Conclusion::Declined => drop(response.extensions_mut().insert(Code::ChargeDeclined)),
+                Conclusion::Refused => drop(response.extensions_mut().insert(Code::OrderAlreadyCharged)),
+                Conclusion::Approved | Conclusion::Cancelled => {}
+            }
+        }
+        self.app.metrics.executed();
+        if let Some(first) = self.shared.suspected_duplicate_of.get() {
+            self.app.metrics.suspect_duplicate();
+            let (key, charge) = (record.key.log_hash(), ChargeId::of(record.id.operation_id()));
+            tracing::warn!(%key, %charge, %first, "order was charged before under another key");
+        }
+        response
+    }
+
+    /// Answers a request whose key has a live record; `None`: the record has just expired, and the key may be claimed.
+    async fn meet(&self, record: Arc<Record>, now: Time) -> Option<http::Response<Body>> {
+        // A cancellation is no charge, so no charge can equal it: it answers whatever comes under its key.
+        if is_cancelled(&record) || is_plain_repeat(&record, now, self.admitted, self.app) {
+            return Some(self.app.engine.replay(&record, Ran::Another));
+        }
+        match Box::pin(self.app.engine.meet(record, now, self.admitted, &Kind::Transactional)).await {
+            Met::Answer(response) => Some(response),
+            Met::Claim(_) => None,
+            // The ledger leaves no attempt behind; this one belongs to an acquirer that is not configured here.
+            Met::TakeOver(_) => Some(Problem::new(Code::OutcomeUnknown).into_response()),
+        }
+    }
+}
+
+/// What the writer does for one request: everything that can be made beforehand is, since all requests wait for its
+/// one thread. It owns what it needs, and outlives a caller that leaves.
+struct Job {
+    app: Arc<App>,
+    shared: Arc<Shared>,
+    booking: Booking,
+    tenant: Tenant,
+    key: Key,
+    request_id: RequestId,
+    outcome: UntimedOutcome,
+}
+
+/// What the caller will be told, but for the time.
+enum UntimedOutcome {
+    Charged(UntimedCharge),
+    Declined(Answer),
+}
+
+impl Job {
+    fn new(charging: &Charging<'_>) -> Self {
+        let (admitted, request_id) = (charging.admitted, charging.request_id);
+        let booking = Booking {
+            operation: admitted.id(),
+            tenant: charging.tenant,
+            request: charging.request.clone(),
+            fingerprint: admitted.fingerprint().encode(),
+            request_id,
+        };
+        let charge = booking.charge(Time::MIN);
+        let outcome = match charge.status {
+            Status::Declined => UntimedOutcome::Declined(declined(charge.id, request_id)),
+            _ => UntimedOutcome::Charged(UntimedCharge::of(&charge)),
+        };
+        Self {
+            app: Arc::clone(charging.app),
+            shared: Arc::clone(&charging.shared),
+            booking,
+            tenant: admitted.tenant().clone(),
+            key: admitted.key().clone(),
+            request_id,
+            outcome,
+        }
+    }
+
+    fn run(self, tx: &WriteTx<'_>, now: Time) -> Result<Finish, Abort<Refusal>> {
+        if !self.shared.stage.begin() {
+            return Err(Abort::Refuse(Refusal::Withdrawn));
+        }
+        let same_order = self.app.settings.same_order;
+        let charged_before = match same_order {
+            SameOrder::Allow => None,
+            SameOrder::Warn | SameOrder::Refuse => self.booking.charge_of_order(tx)?,
+        };
+        if let (Some(charge), SameOrder::Refuse) = (charged_before, same_order) {
+            return match booking::find(tx, self.booking.operation)? {
+                Some(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new(earlier)))),
+                None => Ok(self.refuse_order(charge)),
+            };
+        }
+        match self.booking.write(tx, now)? {
+            Booked::Before(earlier) => Err(Abort::Refuse(Refusal::Before(earlier))),
+            Booked::New(verdict) => {
+                if let (Some(charge), true) = (charged_before, verdict != Verdict::Declined) {
+                    // Set once: the effect runs once.
+                    let _ = self.shared.suspected_duplicate_of.set(charge);
+                }
+                Ok(self.finish(now))
+            }
+        }
+    }
+
+    fn finish(self, now: Time) -> Finish {
+        let id = ChargeId::of(self.booking.operation.operation_id());
+        let (conclusion, answer) = match self.outcome {
+            UntimedOutcome::Declined(answer) => (Conclusion::Declined, answer),
+            UntimedOutcome::Charged(charge) => {
+                (Conclusion::Approved, charged(id, charge.at(now), self.request_id))
+            }
+        };
+        Finish {
+            conclusion,
+            answer: self.app.engine.seal(&self.tenant, &self.key, answer),
+            response_ttl: self.app.settings.timings.response_ttl,
+            resource: Some(id.to_string().into()),
+        }
+    }
+
+    fn refuse_order(self, charge: ChargeId) -> Finish {
+        let problem = Problem::new(Code::OrderAlreadyCharged)
+            .with_detail("the order has a charge under another key")
+            .with_member("order_id")
+            .with_resource(charge.to_string());
+        let answer = post::problem_answer(&problem, self.request_id);
+        Finish {
+            conclusion: Conclusion::Refused,
+            answer: self.app.engine.seal(&self.tenant, &self.key, answer),
+            response_ttl: self.app.settings.timings.response_ttl,
+            resource: None,
+        }
+    }
+}
+
+/// Answers from the books, where the record's time is over (P21): as a record would that never expires.
+async fn answer_earlier(
+    app: &App,
+    earlier: Earlier,
+    admitted: &Admitted,
+) -> Result<http::Response<Body>, Problem> {
+    let fingerprint = Fingerprint::decode(&earlier.fingerprint).map_err(|error| {
+        tracing::error!(charge = %earlier.charge.id, ?error, "stored fingerprint cannot be read");
+        Problem::new(Code::Internal)
+    })?;
+    let (conclusion, answer) = told(&earlier.charge, earlier.request_id);
+    let created_at = earlier.charge.created_at;
+    let now = app.store.clock().now();
+    let record = Record {
+        id: admitted.id(),
+        tenant: admitted.tenant().clone(),
+        key: admitted.key().clone(),
+        fingerprint,
+        fence: Fence { version: 1, attempt: app.engine.new_attempt() },
+        attempts: 1,
+        exposure: Exposure::Contained,
+        sighted: false,
+        created_at,
+        attempt_started_at: created_at,
+        latest_send_at: created_at,
+        state: RecordState::Finished {
+            at: created_at,
+            expires_at: now.plus(app.settings.timings.response_ttl),
+            conclusion,
+            answer,
+            resource: Some(earlier.charge.id.to_string().into()),
+        },
+    };
+    match app.engine.meet(Arc::new(record), now, admitted, &Kind::Transactional).await {
+        Met::Answer(response) => Ok(response),
+        Met::Claim(_) | Met::TakeOver(_) => Err(Problem::new(Code::Internal)),
+    }
+}
+
+/// Whether the engine would replay this record without looking at anything else. Most repeats are such, and are
+/// answered without a future.
+fn is_plain_repeat(record: &Record, now: Time, admitted: &Admitted, app: &App) -> bool {
+    let fingerprint = admitted.fingerprint();
+    let response_ttl = app.settings.timings.response_ttl;
+    let incoming = Incoming { fingerprint, effect: Effect::Transactional, response_ttl };
+    record.fingerprint.comparable(fingerprint) && decide(record, &incoming, now) == Decision::Replay
+}
+
+pub(super) fn is_cancelled(record: &Record) -> bool {
+    matches!(record.state, RecordState::Finished { conclusion: Conclusion::Cancelled, .. })
+}
+
+/// What the caller of a charge is told when its record is long gone: what a repeat was told before.
+fn told(charge: &Charge, request_id: RequestId) -> (Conclusion, Answer) {
+    match charge.status {
+        Status::Declined => (Conclusion::Declined, declined(charge.id, request_id)),
+        _ => (Conclusion::Approved, charged(charge.id, wire::charge_json(charge), request_id)),
+    }
+}
+
+fn charged(id: ChargeId, json: String, request_id: RequestId) -> Answer {
+    post::json_answer(StatusCode::CREATED, Some(format!("/v1/charges/{id}")), json, request_id)
+}
+
+fn declined(id: ChargeId, request_id: RequestId) -> Answer {
+    let problem = Problem::new(Code::ChargeDeclined)
+        .with_detail("the acquirer declined the payment method")
+        .with_resource(id.to_string());
+    post::problem_answer(&problem, request_id)
+}
+
+/// One charge as it is now.
+#[utoipa::path(
+    get,
+    path = "/v1/charges/{id}",
+    tag = "charges",
+    params(("id" = String, Path, description = "`ch_` and 32 hex digits")),
+    responses(
+        (status = 200, description = "The charge", body = wire::ChargeDocument),
+        (status = 401, response = super::openapi::ProblemResponse),
+        (status = 403, response = super::openapi::ProblemResponse),
+        (status = 404, response = super::openapi::ProblemResponse),
+        (status = 503, response = super::openapi::ProblemResponse),
+    )
+)]
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Extension(call): Extension<Call>,
+    id: Result<Path<String>, axum::extract::rejection::PathRejection>,
+) -> Response {
+    let shown = async {
+        call.caller.require(super::READERS)?;
+        let nothing = || Problem::new(Code::NotFound).with_detail("no charge has this id");
+        let id = id.ok().and_then(|Path(id)| ChargeId::parse(&id)).ok_or_else(nothing)?;
+        let found = app.books.charge(&call.caller.tenant, id).await.map_err(|error| books_problem(&error))?;
+        Ok(json(wire::charge_json(&found.ok_or_else(nothing)?)))
+    };
+    answer(shown.await)
+}
+
+/// Charges, newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/charges",
+    tag = "charges",
+    params(
+        ("order_id" = Option<String>, Query, description = "Only this order's"),
+        ("status" = Option<wire::ChargeStatus>, Query, description = "Only those that stand so"),
+        super::openapi::PageParameters,
+    ),
+    responses(
+        (status = 200, description = "One page", body = wire::ChargeList),
+        (status = 400, response = super::openapi::ProblemResponse),
+        (status = 401, response = super::openapi::ProblemResponse),
+        (status = 403, response = super::openapi::ProblemResponse),
+        (status = 503, response = super::openapi::ProblemResponse),
+    )
+)]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Extension(call): Extension<Call>,
+    uri: Uri,
+) -> Response {
+    let listed = async {
+        call.caller.require(super::READERS)?;
+        let query = Query::parse(uri.query(), &["order_id", "status", "limit", "after"])?;
+        let statuses = "created, pending, authorized, captured, declined, voided";
+        let filter = ChargeFilter {
+            order_id: query.parsed("order_id", "1 to 128 printable characters", |text| {
+                OrderId::parse(text).ok().map(|order_id| order_id.as_str().into())
+            })?,
+            status: query.parsed("status", statuses, Status::parse)?,
+        };
+        let after = query.parsed("after", "a charge's id", ChargeId::parse)?;
+        let page = app.books.charges(&call.caller.tenant, filter, after, query.limit()?).await;
+        let page = page.map_err(|error| books_problem(&error))?;
+        let next = page.next.map(|id| id.to_string());
+        Ok(json(wire::list_json(page.items.iter().map(wire::charge_json), next)))
+    };
+    answer(listed.await)
+}

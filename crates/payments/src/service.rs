@@ -1,0 +1,317 @@
+//! The service as one value: opened, routed, closed.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+use unavez_core::fingerprint::Rules;
+use unavez_core::identity::Realm;
+use unavez_core::seal::{SealKeyId, SealKeys};
+use unavez_core::timing::Contradiction;
+use unavez_store::StoreError;
+use unavez_store::sqlite::{self, Location, Options, SqliteStore};
+use unavez_tower::door::{Differs, Door};
+use unavez_tower::engine::{self, Engine};
+
+use crate::auth::{Gate, KeyFileError};
+use crate::books::{self, Books, Tenants};
+use crate::http::{self as api, edge::Inside};
+use crate::metrics::{CommitWatch, EngineWatch, Metrics};
+use crate::night::Night;
+use crate::owner::{self, OwnerConflict, Unsettled};
+use crate::random::Stream;
+use crate::readiness::Readiness;
+use crate::seals;
+use crate::settings::Settings;
+
+/// A running service. Cheap to clone; clones are the same service.
+#[derive(Clone)]
+pub struct Payments {
+    app: Arc<App>,
+}
+
+/// What requests share.
+pub(crate) struct App {
+    pub(crate) settings: Settings,
+    pub(crate) store: SqliteStore,
+    pub(crate) engine: Engine,
+    /// The door of every route under a key.
+    pub(crate) door: Door,
+    /// The same, for requests of which not even names may be repeated.
+    pub(crate) discreet_door: Door,
+    pub(crate) gate: Gate,
+    pub(crate) books: Books,
+    pub(crate) tenants: Tenants,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) inside: Inside,
+    pub(crate) readiness: Readiness,
+    /// Whether the start-up scan is done.
+    pub(crate) scanned: AtomicBool,
+    pub(crate) openapi: Bytes,
+    night: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Payments {
+    /// Opens the database, checks the settings against each other and against what is stored, and starts the night
+    /// shift (purge and audit) on the present runtime. This service's tables and its observer are added to `options`.
+    ///
+    /// # Errors
+    /// [`OpenError`]: nothing is left open.
+    pub async fn open(
+        location: Location,
+        mut options: Options,
+        settings: Settings,
+    ) -> Result<Self, OpenError> {
+        settings.timings.check()?;
+        let seal_keys = settings.seal_key_file.as_deref().map(seals::read).transpose()?;
+        let gate = match &settings.api_keys_file {
+            Some(path) => Gate::with_keys(path, settings.default_tenant.clone())?,
+            None => Gate::open(),
+        };
+        let metrics = Arc::new(Metrics::new());
+        options.components.push(books::COMPONENT);
+        options.observer = Some(Arc::new(CommitWatch(Arc::clone(&metrics))));
+        let store = tokio::task::spawn_blocking(move || SqliteStore::open(location, options))
+            .await
+            .map_err(|_| OpenError::Interrupted)??;
+        if let Err(refused) = seals::check(&store, seal_keys.as_ref()).await {
+            store.close().await;
+            return Err(refused);
+        }
+        let gate = match owned_gate(&store, gate, &settings).await {
+            Ok(gate) => gate,
+            Err(refused) => {
+                store.close().await;
+                return Err(refused);
+            }
+        };
+        let payments = Self::over(store, settings, gate, seal_keys, metrics)?;
+        payments.start_night();
+        Ok(payments)
+    }
+
+    fn over(
+        store: SqliteStore,
+        settings: Settings,
+        gate: Gate,
+        seal_keys: Option<SealKeys>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, OpenError> {
+        let keys = seal_keys.as_ref().map(SealKeys::fingerprint_keys).unwrap_or_default();
+        let door = Door::new()
+            .with_route("charges")
+            .with_body_bytes_max(settings.limits.body_bytes_max)
+            .with_fingerprint_rules(Rules { keys, ..Rules::default() });
+        let engine = Engine::new(
+            Arc::new(store.clone()),
+            engine::Settings {
+                realm: Some(store.realm().clone()),
+                timings: settings.timings,
+                seal_keys: seal_keys.map(Arc::new),
+                observer: Arc::new(EngineWatch(Arc::clone(&metrics))),
+                random: Arc::new(Stream::new()),
+                ..engine::Settings::default()
+            },
+        )?;
+        let app = App {
+            engine,
+            discreet_door: door.clone().with_differs(Differs::Off),
+            door,
+            gate,
+            books: Books::new(store.clone(), settings.timings.store_timeout),
+            tenants: Tenants::default(),
+            metrics,
+            inside: Inside::new(settings.limits.in_flight_max),
+            readiness: Readiness::default(),
+            scanned: AtomicBool::new(false),
+            openapi: api::openapi::document_json().into(),
+            night: Mutex::default(),
+            store,
+            settings,
+        };
+        Ok(Self { app: Arc::new(app) })
+    }
+
+    fn start_night(&self) {
+        let night = tokio::spawn(Night::new(Arc::downgrade(&self.app)).work());
+        *self.lock_night() = Some(night);
+    }
+
+    fn lock_night(&self) -> std::sync::MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.app.night.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The public API: `/v1`, `/healthz`, `/readyz`, `/openapi.json`.
+    pub fn router(&self) -> Router {
+        api::public(&self.app)
+    }
+
+    /// `/metrics` and `console` on an address of their own, behind the operator role.
+    ///
+    /// The console's handlers find an [`Extension`](axum::Extension) of [`Caller`](crate::auth::Caller), whose tenant
+    /// they ask [`Payments::books`] about.
+    pub fn admin_router(&self, console: Router) -> Router {
+        api::with_unknown(&self.app, api::admin(&self.app, console))
+    }
+
+    /// Both on one address.
+    pub fn router_with_admin(&self, console: Router) -> Router {
+        self.router().merge(api::admin(&self.app, console))
+    }
+
+    /// Typed questions about charges, ledger and keys.
+    #[must_use]
+    pub fn books(&self) -> Books {
+        self.app.books.clone()
+    }
+
+    /// The store below.
+    #[must_use]
+    pub fn store(&self) -> &SqliteStore {
+        &self.app.store
+    }
+
+    /// The deployment's name.
+    #[must_use]
+    pub fn realm(&self) -> &Realm {
+        self.app.store.realm()
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.app.settings
+    }
+
+    /// Whether there are no API keys, so that every caller is the tenant `default` with every role.
+    #[must_use]
+    pub fn is_open_to_all(&self) -> bool {
+        self.app.gate.is_open()
+    }
+
+    /// Reads the API key file anew and says how many keys it has.
+    ///
+    /// # Errors
+    /// The file cannot be read; the keys in force stay.
+    pub fn reload_api_keys(&self) -> Result<usize, KeyFileError> {
+        self.app.gate.reload()
+    }
+
+    /// Ends the night shift, runs what is queued, and closes the database. Stop accepting requests first. Idempotent.
+    pub async fn close(&self) {
+        let night = self.lock_night().take();
+        if let Some(night) = night {
+            night.abort();
+            // Ends with "cancelled", which is what was asked of it.
+            let _ = night.await;
+        }
+        self.app.store.close().await;
+    }
+}
+
+/// The gate that knows who owns `default`.
+async fn owned_gate(store: &SqliteStore, gate: Gate, settings: &Settings) -> Result<Gate, OpenError> {
+    let Some(path) = settings.api_keys_file.as_deref() else { return Ok(gate) };
+    match owner::settle(store, settings.default_tenant.clone()).await {
+        Ok(owner) if owner == settings.default_tenant => Ok(gate),
+        Ok(owner) => Ok(Gate::with_keys(path, owner)?),
+        Err(Unsettled::Conflict(conflict)) => Err(OpenError::DefaultTenant(conflict)),
+        Err(Unsettled::Store(error)) => Err(OpenError::Read(error)),
+    }
+}
+
+impl fmt::Debug for Payments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Payments").field("settings", &self.app.settings).finish_non_exhaustive()
+    }
+}
+
+/// Why the service was not opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Settings that contradict each other.
+    Contradiction(Contradiction),
+    /// The database cannot be opened.
+    Store(sqlite::OpenError),
+    /// The API key file cannot be read.
+    ApiKeys(KeyFileError),
+    /// The file with the sealing keys cannot be read.
+    SealKeys {
+        /// Which file.
+        path: PathBuf,
+        /// Why; never what stands in it.
+        why: String,
+    },
+    /// The database was written with another sealing key of this id.
+    SealKeyChanged {
+        /// Which.
+        id: SealKeyId,
+    },
+    /// A sealing key is not there, and records that are open or still promised need it.
+    SealKeyMissing {
+        /// Which.
+        id: String,
+        /// How many records need it.
+        records: u64,
+    },
+    /// The API keys do not fit what the tenant `default` has stored.
+    DefaultTenant(OwnerConflict),
+    /// The database could not be asked.
+    Read(StoreError),
+    /// The runtime is shutting down.
+    Interrupted,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Contradiction(contradiction) => contradiction.fmt(f),
+            Self::Store(error) => error.fmt(f),
+            Self::ApiKeys(error) => write!(f, "API keys: {error}"),
+            Self::SealKeys { path, why } => write!(f, "sealing keys: {}: {why}", path.display()),
+            Self::SealKeyChanged { id } => write!(
+                f,
+                "sealing keys: `{id}` is not the key of this id that the database was written with; put its line back as \
+                 it was, and give a new key a new id"
+            ),
+            Self::SealKeyMissing { id, records } => write!(
+                f,
+                "sealing keys: `{id}` is not there, and {records} open or unexpired records need it; keep its line in \
+                 the file of --seal-key-file until they are gone"
+            ),
+            Self::DefaultTenant(conflict) => conflict.fmt(f),
+            Self::Read(error) => error.fmt(f),
+            Self::Interrupted => f.write_str("interrupted while opening the database"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<Contradiction> for OpenError {
+    fn from(contradiction: Contradiction) -> Self {
+        Self::Contradiction(contradiction)
+    }
+}
+
+impl From<sqlite::OpenError> for OpenError {
+    fn from(error: sqlite::OpenError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<KeyFileError> for OpenError {
+    fn from(error: KeyFileError) -> Self {
+        Self::ApiKeys(error)
+    }
+}
+
+impl From<StoreError> for OpenError {
+    fn from(error: StoreError) -> Self {
+        Self::Read(error)
+    }
+}
