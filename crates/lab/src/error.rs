@@ -1,0 +1,73 @@
+//! What can keep a measurement from being made. A measurement that was made and came out badly is a report, not an error.
+
+use std::{fmt, io};
+
+/// Why there is no measurement.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+/// What the person at the command line can do about an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The options ask for something that does not exist or is refused; change them.
+    Usage,
+    /// A service or file that is needed cannot be reached; start or mend it.
+    Unreachable,
+    /// The measurement contradicts itself, or a server of the lab's own broke: a fault of unavez.
+    Broken,
+}
+
+impl Error {
+    /// Wrong use: exit code 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Usage, message: message.into() }
+    }
+
+    /// Something needed is not there: exit code 3.
+    pub fn unreachable(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Unreachable, message: message.into() }
+    }
+
+    /// The lab itself failed: exit code 1.
+    pub fn broken(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Broken, message: message.into() }
+    }
+
+    /// What kind of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The process exit code for this error, as the command line documents it.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind {
+            ErrorKind::Usage => 2,
+            ErrorKind::Unreachable => 3,
+            ErrorKind::Broken => 1,
+        }
+    }
+
+    /// Says what was being done when the error happened, in front of the message.
+    #[must_use]
+    pub fn while_doing(mut self, doing: &str) -> Self {
+        self.message = format!("{doing}: {}", self.message);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::unreachable(error.to_string())
+    }
+}

@@ -1,0 +1,108 @@
+//! The pieces that can be taken out on purpose, by name.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Serialize, Serializer};
+
+/// One piece of the protocol taken out. Two of them sit in the client, the others in the store's reading or writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mutation {
+    /// The client makes a new key for every attempt (against P29).
+    KeyPerAttempt,
+    /// The client makes the key from the amount, so that two orders of one price become one operation (against P29).
+    KeyFromAmount,
+    /// A claim looks whether the record is there and then writes it, in two steps (against P8).
+    CheckThenWrite,
+    /// A repeat is taken for the same request whatever its body says (against P5, P6).
+    NoFingerprint,
+    /// A write is accepted from an owner that was overtaken (against P11).
+    NoFence,
+    /// The record finishes, and the answer is thrown away (against P18).
+    AnswerNotStored,
+    /// The record is written when the work is done, not before it begins (against P8).
+    KeyAfterWork,
+    /// A record in progress is treated as if nobody had claimed it (against P10).
+    InProgressIgnored,
+}
+
+impl Mutation {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 8] = [
+        Self::KeyPerAttempt,
+        Self::KeyFromAmount,
+        Self::CheckThenWrite,
+        Self::NoFingerprint,
+        Self::NoFence,
+        Self::AnswerNotStored,
+        Self::KeyAfterWork,
+        Self::InProgressIgnored,
+    ];
+
+    /// Whether the client makes the mistake, so that any service can be shown it.
+    pub fn is_in_the_client(self) -> bool {
+        matches!(self, Self::KeyPerAttempt | Self::KeyFromAmount)
+    }
+
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KeyPerAttempt => "key-per-attempt",
+            Self::KeyFromAmount => "key-from-amount",
+            Self::CheckThenWrite => "check-then-write",
+            Self::NoFingerprint => "no-fingerprint",
+            Self::NoFence => "no-fence",
+            Self::AnswerNotStored => "answer-not-stored",
+            Self::KeyAfterWork => "key-after-work",
+            Self::InProgressIgnored => "in-progress-ignored",
+        }
+    }
+}
+
+impl fmt::Display for Mutation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
+impl Serialize for Mutation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A name that is none of [`Mutation::ALL`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownMutation(String);
+
+impl fmt::Display for UnknownMutation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "no mutation {:?}; there are {}", self.0, Mutation::ALL.map(Mutation::name).join(", "))
+    }
+}
+
+impl std::error::Error for UnknownMutation {}
+
+impl FromStr for Mutation {
+    type Err = UnknownMutation;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMutation> {
+        Self::ALL
+            .into_iter()
+            .find(|mutation| mutation.name() == name)
+            .ok_or_else(|| UnknownMutation(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back() {
+        for mutation in Mutation::ALL {
+            assert_eq!(mutation.name().parse(), Ok(mutation));
+        }
+        let refused = "no-such".parse::<Mutation>().expect_err("not a mutation").to_string();
+        assert!(refused.starts_with("no mutation \"no-such\"; there are key-per-attempt, "), "{refused}");
+    }
+}

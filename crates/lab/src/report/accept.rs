@@ -1,0 +1,106 @@
+//! The page of the acceptance tests.
+
+use askama::Template;
+
+use super::{
+    chart::{Amount, BarChart},
+    now, rendered,
+};
+use crate::{
+    Lang,
+    accept::{Options, Outcome, Report, Test},
+    money::dollars,
+};
+
+#[derive(Template)]
+#[template(path = "accept.html")]
+struct Page {
+    lang: Lang,
+    headline: String,
+    lead: String,
+    tests: Vec<Item>,
+    chart: String,
+    command: String,
+    made_at: String,
+}
+
+struct Item {
+    class: &'static str,
+    verdict: &'static str,
+    name: &'static str,
+    count: String,
+    detail: String,
+}
+
+/// The page of one round of tests.
+pub fn accept(options: &Options, report: &Report, lang: Lang) -> String {
+    let made: Vec<_> =
+        report.tests.iter().filter(|test| test.result != Outcome::Skipped).map(amount).collect();
+    rendered(&Page {
+        lang,
+        headline: headline(report, lang),
+        lead: lead(report, lang),
+        tests: report.tests.iter().map(|test| item(test, lang)).collect(),
+        chart: rendered(&BarChart::draw(&made)),
+        command: options.command(),
+        made_at: now(),
+    })
+}
+
+fn headline(report: &Report, lang: Lang) -> String {
+    let (passed, made) = (report.passed, report.passed + report.failed);
+    match report.failed {
+        0 => lang.say(
+            format!("{passed} of {made} promises kept"),
+            format!("{passed} de {made} promesas cumplidas"),
+        ),
+        1 => lang.say("One promise is broken".to_owned(), "Una promesa está rota".to_owned()),
+        failed => lang.say(format!("{failed} promises are broken"), format!("{failed} promesas están rotas")),
+    }
+}
+
+fn lead(report: &Report, lang: Lang) -> String {
+    let skipped = match report.skipped {
+        0 => String::new(),
+        count => lang.say(
+            format!(" {count} could not be tested here."),
+            format!(" {count} no se pudieron probar aquí."),
+        ),
+    };
+    let tests = lang.say(
+        "One test per promise, against a real server over real HTTP. Charges are counted at its ledger.",
+        "Una prueba por promesa, contra un servidor real por HTTP real. Los cobros se cuentan en su libro mayor.",
+    );
+    let missing = report.mutation.map_or_else(String::new, |mutation| {
+        lang.say(
+            format!(" One piece was taken out on purpose: {mutation}."),
+            format!(" Se quitó una pieza a propósito: {mutation}."),
+        )
+    });
+    format!("{tests}{missing}{skipped}")
+}
+
+fn item(test: &Test, lang: Lang) -> Item {
+    let (class, verdict) = match test.result {
+        Outcome::Passed => ("good", lang.say("passed", "bien")),
+        Outcome::Failed => ("bad", lang.say("failed", "mal")),
+        Outcome::Skipped => ("quiet", lang.say("skipped", "omitida")),
+    };
+    let count = match test.result {
+        Outcome::Skipped => String::new(),
+        _ => lang.say(
+            format!("{} of {} charges · {}", test.charges, test.expected_charges, dollars(test.total)),
+            format!("{} de {} cobros · {}", test.charges, test.expected_charges, dollars(test.total)),
+        ),
+    };
+    Item { class, verdict, name: test.name, count, detail: test.detail.say(lang).to_owned() }
+}
+
+fn amount(test: &Test) -> Amount {
+    Amount {
+        name: test.name.to_owned(),
+        detail: String::new(),
+        meant: test.expected_charges * crate::accept::PRICE,
+        taken: test.total,
+    }
+}

@@ -1,0 +1,92 @@
+//! The page of the mutations: which test notices which missing piece.
+
+use askama::Template;
+
+use super::{
+    chart::{Amount, BarChart},
+    now, rendered,
+};
+use crate::{
+    Lang,
+    accept::{self, Promise},
+    break_::{Broken, Report},
+};
+
+#[derive(Template)]
+#[template(path = "break.html")]
+struct Page {
+    lang: Lang,
+    headline: String,
+    lead: &'static str,
+    tests: Vec<&'static str>,
+    rows: Vec<Row>,
+    chart: String,
+    command: &'static str,
+    made_at: String,
+}
+
+struct Row {
+    name: &'static str,
+    cells: Vec<Cell>,
+}
+
+struct Cell {
+    failed: bool,
+    odd: bool,
+    says: String,
+}
+
+/// The page of one round of mutations.
+pub fn break_(report: &Report, lang: Lang) -> String {
+    let tests = Promise::on_the_lesson_server().map(Promise::name).collect::<Vec<_>>();
+    let amounts: Vec<_> = report.mutations.iter().flat_map(amounts).collect();
+    rendered(&Page {
+        lang,
+        headline: headline(report, lang),
+        lead: lang.say(
+            "Each piece was taken out alone, in a client or store of the lab's own, on a ledger that has no second net. \
+             A piece that no test misses would be no piece; a test that misses none would be no test.",
+            "Cada pieza se quitó sola, en un cliente o almacén propio del laboratorio, sobre un libro mayor sin segunda \
+             red. Una pieza que ninguna prueba echa de menos no sería pieza; una prueba que no echa de menos ninguna no \
+             sería prueba.",
+        ),
+        rows: report.mutations.iter().map(|broken| row(broken, &tests)).collect(),
+        tests,
+        chart: rendered(&BarChart::draw(&amounts)),
+        command: "unavez lab break",
+        made_at: now(),
+    })
+}
+
+fn headline(report: &Report, lang: Lang) -> String {
+    let all = report.mutations.len();
+    let caught = report.mutations.iter().filter(|broken| broken.as_predicted).count();
+    lang.say(
+        format!("{caught} of {all} missing pieces were noticed, by exactly the predicted tests"),
+        format!("{caught} de {all} piezas faltantes fueron notadas, justo por las pruebas previstas"),
+    )
+}
+
+fn row(broken: &Broken, tests: &[&'static str]) -> Row {
+    let cell = |test: &&'static str| {
+        let failed = broken.breaks.contains(test);
+        let says = match broken.observed.get(test) {
+            Some(seen) => format!("{test}: {} × = ${}", seen.charges, seen.total),
+            None => (*test).to_owned(),
+        };
+        Cell { failed, odd: failed != broken.predicted.contains(test), says }
+    };
+    Row { name: broken.name.name(), cells: tests.iter().map(cell).collect() }
+}
+
+/// A bar for each failed test, in the order of the tests.
+fn amounts(broken: &Broken) -> impl Iterator<Item = Amount> + '_ {
+    broken.breaks.iter().filter_map(|test| {
+        Some(Amount {
+            name: broken.name.name().to_owned(),
+            detail: (*test).to_owned(),
+            meant: Promise::named(test).map_or(0, Promise::expected_charges) * accept::PRICE,
+            taken: broken.observed.get(test)?.total,
+        })
+    })
+}

@@ -1,0 +1,227 @@
+//! Charts as geometry: everything a template has to place is computed here, nothing is computed in the template.
+
+use askama::Template;
+
+/// A line chart over a horizontal axis from 0 to 90 %.
+#[derive(Debug, Template)]
+#[template(path = "line_chart.html")]
+pub(crate) struct LineChart {
+    frame: Frame,
+    title: String,
+    x_title: String,
+    x_ticks: Vec<Tick>,
+    y_ticks: Vec<Tick>,
+    lines: Vec<Line>,
+}
+
+/// One series of a line chart: its name, its CSS class, and its values against the horizontal axis, both in percent.
+#[derive(Debug, Clone)]
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) class: &'static str,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// The drawing area and, inside it, where the plot stands.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+/// A mark on an axis.
+#[derive(Debug)]
+struct Tick {
+    at: f64,
+    label: String,
+}
+
+/// A series with its places.
+#[derive(Debug)]
+struct Line {
+    name: String,
+    class: &'static str,
+    path: String,
+    dots: Vec<Dot>,
+    label: Dot,
+}
+
+#[derive(Debug)]
+struct Dot {
+    x: f64,
+    y: f64,
+    text: String,
+}
+
+/// Which screen a chart is drawn for. A page holds both and shows one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Screen {
+    Wide,
+    Phone,
+}
+
+impl Frame {
+    fn of(screen: Screen) -> Self {
+        match screen {
+            Screen::Wide => {
+                Self { width: 760.0, height: 340.0, left: 56.0, right: 740.0, top: 24.0, bottom: 284.0 }
+            }
+            Screen::Phone => {
+                Self { width: 340.0, height: 300.0, left: 44.0, right: 330.0, top: 22.0, bottom: 244.0 }
+            }
+        }
+    }
+
+    fn x(&self, share: f64) -> f64 {
+        rounded(self.left + (self.right - self.left) * share)
+    }
+
+    fn y(&self, share: f64) -> f64 {
+        rounded(self.bottom - (self.bottom - self.top) * share)
+    }
+}
+
+impl LineChart {
+    /// Draws the series for a screen. The vertical axis ends at a round number above the highest value.
+    pub(crate) fn draw(screen: Screen, title: &str, x_title: &str, series: &[Series]) -> Self {
+        let frame = Frame::of(screen);
+        let highest = series.iter().flat_map(|line| &line.points).map(|&(_, y)| y).fold(0.0, f64::max);
+        let step = round_step(highest);
+        let steps = (highest / step).ceil().max(1.0);
+        let top = step * steps;
+        let every = if screen == Screen::Phone { 2 } else { 1 };
+        Self {
+            frame,
+            title: title.to_owned(),
+            x_title: x_title.to_owned(),
+            x_ticks: (0..=9)
+                .filter(|tenth| tenth % every == 0)
+                .map(|tenth| Tick { at: frame.x(f64::from(tenth) / 9.0), label: format!("{} %", tenth * 10) })
+                .collect(),
+            y_ticks: (0_u8..)
+                .map(f64::from)
+                .take_while(|&count| count <= steps)
+                .map(|count| Tick { at: frame.y(count / steps), label: format!("{} %", step * count) })
+                .collect(),
+            lines: series.iter().map(|series| Line::draw(&frame, top, series)).collect(),
+        }
+    }
+}
+
+impl Line {
+    fn draw(frame: &Frame, top: f64, series: &Series) -> Self {
+        let place = |&(x, y): &(f64, f64)| Dot {
+            x: frame.x(x / 90.0),
+            y: frame.y(y / top),
+            text: format!("{}: {x} % → {y:.1} %", series.name),
+        };
+        let dots: Vec<Dot> = series.points.iter().map(place).collect();
+        let path = dots
+            .iter()
+            .enumerate()
+            .map(|(index, dot)| format!("{}{} {}", if index == 0 { 'M' } else { 'L' }, dot.x, dot.y))
+            .collect();
+        let label = Self::label(frame, &dots, series);
+        Self { name: series.name.clone(), class: series.class, path, dots, label }
+    }
+
+    /// The value at the right end, written beside its dot.
+    fn label(frame: &Frame, dots: &[Dot], series: &Series) -> Dot {
+        let value = series.points.last().map_or(0.0, |&(_, y)| y);
+        let (x, y) = dots.last().map_or((frame.right, frame.bottom), |dot| (dot.x, dot.y));
+        Dot { x: x - 10.0, y: y - 8.0, text: format!("{}: {value:.1} %", series.name) }
+    }
+}
+
+/// The distance between marks: 1, 2 or 5 times a power of ten, so that there are at most six.
+fn round_step(highest: f64) -> f64 {
+    let mut step = 1.0;
+    for factor in [2.0, 2.5, 2.0].iter().cycle().take(30) {
+        if highest <= step * 6.0 {
+            break;
+        }
+        step *= factor;
+    }
+    step
+}
+
+/// Tenths are finer than any screen, and short.
+fn rounded(place: f64) -> f64 {
+    (place * 10.0).round() / 10.0
+}
+
+/// Bars of money, each against what was meant.
+#[derive(Debug, Template)]
+#[template(path = "bar_chart.html")]
+pub(crate) struct BarChart {
+    bars: Vec<Bar>,
+}
+
+/// One bar: a name, what was meant, and what happened, in whole dollars.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    name: String,
+    detail: String,
+    class: &'static str,
+    amount: String,
+    meant_percent: f64,
+    taken_percent: f64,
+}
+
+/// What a bar shows.
+#[derive(Debug, Clone)]
+pub(crate) struct Amount {
+    pub(crate) name: String,
+    pub(crate) detail: String,
+    pub(crate) meant: u64,
+    pub(crate) taken: u64,
+}
+
+impl BarChart {
+    /// Draws the amounts on one scale.
+    pub(crate) fn draw(amounts: &[Amount]) -> Self {
+        let longest = amounts.iter().map(|amount| amount.meant.max(amount.taken)).max().unwrap_or(0).max(1);
+        let bar = |amount: &Amount| Bar {
+            name: amount.name.clone(),
+            detail: amount.detail.clone(),
+            class: if amount.taken == amount.meant { "after" } else { "before" },
+            amount: crate::money::dollars(amount.taken),
+            meant_percent: crate::money::percent(amount.meant, longest),
+            taken_percent: crate::money::percent(amount.taken, longest),
+        };
+        Self { bars: amounts.iter().map(bar).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        let step = |highest: f64| round_step(highest);
+        assert_eq!(
+            [0.0, 6.0, 7.0, 18.7, 41.8, 244.5, 900.0].map(step),
+            [1.0, 1.0, 2.0, 5.0, 10.0, 50.0, 200.0]
+        );
+    }
+
+    #[test]
+    fn a_flat_line_lies_on_the_axis() {
+        let series = Series { name: "after".into(), class: "after", points: vec![(0.0, 0.0), (90.0, 0.0)] };
+        let chart = LineChart::draw(Screen::Wide, "t", "x", &[series]);
+        assert!(chart.lines[0].dots.iter().all(|dot| dot.y == chart.frame.bottom));
+        assert_eq!(chart.lines[0].path, "M56 284L740 284");
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        let amount = Amount { name: "<b>".into(), detail: String::new(), meant: 1, taken: 3 };
+        let drawn = BarChart::draw(&[amount]).render().expect("renders");
+        assert!(drawn.contains("&#60;b&#62;") && !drawn.contains("<b>"), "{drawn}");
+    }
+}

@@ -1,0 +1,185 @@
+//! Reports: one self-contained HTML page each, with inline styles and charts, no scripts, nothing loaded from anywhere.
+//!
+//! A page is readable in light and dark, on a phone and on paper. Every text that comes from outside is escaped; the
+//! only unescaped pieces are charts that this module has rendered from templates of its own.
+
+mod accept;
+mod break_;
+mod chart;
+mod fleet;
+
+use std::{
+    fs::{self, OpenOptions},
+    io::ErrorKind,
+    path::Path,
+};
+
+use askama::Template;
+
+use crate::Error;
+
+pub use accept::accept;
+pub use break_::break_;
+pub use fleet::fleet;
+
+/// Sees beforehand whether [`write()`] can write there. Leaves nothing behind and changes nothing.
+///
+/// # Errors
+///
+/// When the file cannot be written; names it.
+pub fn check_writable(path: &Path) -> Result<(), Error> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    let opened = match options.clone().create_new(true).open(path) {
+        Ok(_) => fs::remove_file(path),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => options.open(path).map(drop),
+        Err(error) => Err(error),
+    };
+    opened.map_err(|error| unwritable(path, &error))
+}
+
+/// Writes a page to a file, replacing what was there.
+///
+/// # Errors
+///
+/// When the file cannot be written; names it.
+pub fn write(path: &Path, page: &str) -> Result<(), Error> {
+    fs::write(path, page).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Error {
+    Error::unreachable(format!("report {} cannot be written: {error}", path.display()))
+}
+
+/// Renders a template of this crate.
+fn rendered(template: &impl Template) -> String {
+    template.render().expect("a template that only writes to memory has nothing to fail on")
+}
+
+/// When the page was made, to the minute, in UTC.
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Lang, Mutation,
+        accept::{self, Outcome, Test},
+        break_,
+        fleet::{Figures, Intent, Loss, Options, Sweep, World},
+    };
+
+    fn world(total_charged: u64) -> World {
+        World {
+            requests: 2,
+            executions: 2,
+            ledger_charges: 2,
+            orders_charged_twice: 0,
+            orders_not_charged: 0,
+            total_charged,
+            overcharge: total_charged - 100,
+            undercharge: 0,
+            overcharge_percent: crate::money::percent(total_charged - 100, 100),
+            unconfirmed: 0,
+            found_by_key_status: 0,
+        }
+    }
+
+    fn figures(loss: f64) -> Figures {
+        Figures {
+            seed: 1,
+            orders: 1,
+            loss: Loss::new(loss).expect("a share"),
+            attempts: 4,
+            mutation: None,
+            intent: Intent { charges: 1, total: 100 },
+            before: Some(world(250)),
+            after: world(100),
+        }
+    }
+
+    fn pages(lang: Lang) -> [String; 3] {
+        let sweep = Sweep { orders: 1, points: vec![figures(0.0), figures(0.9)] };
+        let tests = vec![Test {
+            name: "two-tenants",
+            result: Outcome::Failed,
+            passed: false,
+            charges: 1,
+            total: 500,
+            expected_charges: 2,
+            detail: ("answered <script>alert('é')</script> & more", "…").into(),
+        }];
+        let report = accept::Report { passed: 0, failed: 1, skipped: 0, mutation: None, tests };
+        let broken = break_::Broken {
+            name: Mutation::NoFence,
+            predicted: vec!["lost-owner"],
+            breaks: vec!["lost-owner"],
+            as_predicted: true,
+            observed: [("lost-owner", break_::Observed { charges: 2, total: 1_000 })].into(),
+        };
+        [
+            super::fleet(&Options::default(), &figures(0.15), Some(&sweep), lang),
+            super::accept(&accept::Options::default(), &report, lang),
+            super::break_(&break_::Report { mutations: vec![broken] }, lang),
+        ]
+    }
+
+    #[test]
+    fn a_page_stands_alone() {
+        for page in [pages(Lang::En), pages(Lang::Es)].concat() {
+            assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+            for loads in ["<script", "<link", "<img", "<iframe", "src=", "href=", "@import", "url("] {
+                assert!(!page.contains(loads), "the page has {loads}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_came_from_outside_is_escaped() {
+        let [_, page, _] = pages(Lang::En);
+        assert!(page.contains("answered &#60;script&#62;alert(&#39;é&#39;)&#60;/script&#62; &#38; more"));
+    }
+
+    #[test]
+    fn the_chart_has_both_lines_on_both_screens() {
+        let [page, ..] = pages(Lang::En);
+        assert_eq!(
+            page.matches("before: 150.0 %").count(),
+            2,
+            "the label of the last point, wide and on a phone"
+        );
+        assert_eq!(page.matches("after: 0.0 %").count(), 2);
+    }
+
+    #[test]
+    fn a_page_names_its_seeds_and_its_command() {
+        let [page, ..] = pages(Lang::En);
+        assert!(page.contains("unavez lab fleet --seed 42 --orders 1000 --loss 0.15 --attempts 4"));
+        assert!(page.contains("random.Random(1), random.Random(2)"));
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_written_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let nowhere = folder.path().join("no/such/page.html");
+        for path in [nowhere.as_path(), folder.path()] {
+            for refused in [super::write(path, "page"), super::check_writable(path)] {
+                let error = refused.expect_err("no such folder, or no file");
+                assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+                assert_eq!(error.exit_code(), 3);
+            }
+        }
+    }
+
+    #[test]
+    fn to_see_whether_a_page_can_be_written_changes_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("page.html");
+        super::check_writable(&path).expect("a new file");
+        assert!(!path.exists());
+        super::write(&path, "page").expect("written");
+        super::check_writable(&path).expect("an old file");
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "page");
+    }
+}
