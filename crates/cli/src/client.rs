@@ -1,0 +1,132 @@
+//! What the commands that talk to a running service have in common.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::exit::Failure;
+
+/// How long a service may take to answer at all. What accepts connections and says nothing is no service at work.
+const SIGN_OF_LIFE_MAX: Duration = Duration::from_secs(10);
+
+/// How long a service may take to do what an administrator asks.
+const ANSWER_MAX: Duration = Duration::from_secs(300);
+
+/// Reads an API key: the first line of a file, so that it stands in no process list and no shell history.
+pub(crate) fn read_api_key(path: &Path) -> Result<String, Failure> {
+    let refuse = |reason: String| Failure::usage(format!("{}: {reason}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    let key = text.lines().next().unwrap_or_default().trim();
+    if key.is_empty() {
+        return Err(refuse("the first line holds no API key".to_owned()));
+    }
+    if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(refuse("an API key is printable ASCII without spaces".to_owned()));
+    }
+    Ok(key.to_owned())
+}
+
+/// A running service, as `--target` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    authority: String,
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}", self.authority)
+    }
+}
+
+impl Service {
+    /// Reads `http://HOST[:PORT]`. For clap's `value_parser`.
+    pub(crate) fn parse(url: &str) -> Result<Self, String> {
+        const EXPECTED: &str = "expected http://HOST:PORT";
+        let uri: Uri = url.parse().map_err(|error| format!("{error}; {EXPECTED}"))?;
+        if uri.scheme_str() != Some("http") || uri.path_and_query().is_some_and(|rest| rest.as_str() != "/") {
+            return Err(EXPECTED.to_owned());
+        }
+        let authority =
+            uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or(EXPECTED)?;
+        let port = authority.port_u16().unwrap_or(80);
+        Ok(Self { authority: format!("{}:{port}", authority.host()) })
+    }
+
+    /// Whether a service listens there and answers requests, whatever it answers.
+    ///
+    /// A failure if it accepts the connection and is silent.
+    pub(crate) async fn is_answering(&self) -> Result<bool, Failure> {
+        let request = Request::get(format!("{self}/healthz"))
+            .body(Full::default())
+            .map_err(|error| Failure::usage(format!("{self}: {error}")))?;
+        Ok(self.exchange(request, SIGN_OF_LIFE_MAX).await?.is_some())
+    }
+
+    /// Posts JSON and reads the JSON of a 2xx answer. `None`: nothing listens there.
+    pub(crate) async fn post_json<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        api_key: Option<&str>,
+    ) -> Result<Option<T>, Failure> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Failure::usage(format!("the request cannot be written: {error}")))?;
+        let mut request = Request::post(format!("{self}{path}")).header(CONTENT_TYPE, "application/json");
+        if let Some(key) = api_key {
+            request = request.header(AUTHORIZATION, format!("Bearer {key}"));
+        }
+        let request = request
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| Failure::usage(format!("{self}: {error}")))?;
+        let Some((status, body)) = self.exchange(request, ANSWER_MAX).await? else { return Ok(None) };
+        if status.is_success() {
+            let parsed = serde_json::from_slice(&body);
+            return parsed
+                .map(Some)
+                .map_err(|error| Failure::unavailable(format!("{self} is no unavez: {error}")));
+        }
+        let failure = Failure::unavailable(format!("{self} answered {status}: {}", excerpt(&body)));
+        Err(match status.as_u16() {
+            401 | 403 => failure.with_help("--api-key-file names a file with an operator's API key"),
+            409 => failure.with_help(crate::keys::CONFIRM_CLOCK),
+            404 => failure.with_help("with --admin-listen the service has these routes on that address"),
+            _ => failure,
+        })
+    }
+
+    /// Sends a request and reads the whole answer within a limit. `None`: nothing listens there.
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        limit: Duration,
+    ) -> Result<Option<(StatusCode, Bytes)>, Failure> {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let answered = async {
+            let answer = match client.request(request).await {
+                Ok(answer) => answer,
+                Err(error) if error.is_connect() => return Ok(None),
+                Err(error) => return Err(Failure::unavailable(format!("{self}: {error}"))),
+            };
+            let status = answer.status();
+            let body = answer.into_body().collect().await;
+            let body = body.map_err(|error| Failure::unavailable(format!("{self}: {error}")))?;
+            Ok(Some((status, body.to_bytes())))
+        };
+        let silent = |_| Failure::unavailable(format!("{self}: no answer within {} s", limit.as_secs()));
+        tokio::time::timeout(limit, answered).await.map_err(silent)?
+    }
+}
+
+/// The beginning of a body, for an error message.
+fn excerpt(body: &[u8]) -> String {
+    String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(200).collect()
+}

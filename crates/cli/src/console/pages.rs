@@ -1,0 +1,335 @@
+//! The pages' handlers: ask the books, render.
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, Query, State};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use unavez_core::identity::{OperationId, Tenant};
+use unavez_core::key::Key;
+use unavez_core::time::Time;
+use unavez_payments::Payments;
+use unavez_payments::auth::Caller;
+use unavez_payments::books::{BooksError, ChargeFilter, KeyStatus};
+use unavez_payments::charge::{Charge, ChargeId, Status};
+use unavez_store::Store as _;
+
+use super::sign_in::{Transport, has_session};
+use super::view::{
+    self, ChargeRow, EntryRow, Filter, Frame, KeyRow, LedgerTile, Meaning, Moment, Pill, Resource,
+};
+
+/// Rows of a list page.
+const PAGE_ROWS: usize = 50;
+
+/// Rows of a list on the overview.
+const LATEST_ROWS: usize = 10;
+
+/// The statuses of charges that can be listed alone.
+const STATUSES: [Status; 6] = [
+    Status::Captured,
+    Status::Authorized,
+    Status::Declined,
+    Status::Pending,
+    Status::Created,
+    Status::Voided,
+];
+
+/// One request: who asks, and what to ask.
+struct Desk {
+    payments: Payments,
+    tenant: Tenant,
+    signed_in: bool,
+    now: Time,
+}
+
+impl Desk {
+    fn new(payments: Payments, caller: Caller, headers: &HeaderMap) -> Self {
+        let now = payments.store().clock().now();
+        Self { payments, tenant: caller.tenant, signed_in: has_session(headers), now }
+    }
+
+    fn frame(&self, place: &'static str, query: &str) -> Frame {
+        Frame {
+            place,
+            query: query.to_owned(),
+            tenant: self.tenant.as_str().to_owned(),
+            realm: self.payments.store().realm().as_str().to_owned(),
+            now: Moment::new(self.now, self.now),
+            signed_in: self.signed_in,
+        }
+    }
+
+    fn charge_rows(&self, charges: &[Charge]) -> Vec<ChargeRow> {
+        charges.iter().map(|charge| ChargeRow::new(charge, self.now)).collect()
+    }
+
+    fn key_rows(&self, keys: &[KeyStatus]) -> Vec<KeyRow> {
+        keys.iter().map(|key| KeyRow::new(key, self.now)).collect()
+    }
+
+    fn not_found(&self, detail: &str) -> Response {
+        let page =
+            view::Message { frame: self.frame("", ""), headline: "Not found", detail: detail.to_owned() };
+        (StatusCode::NOT_FOUND, rendered(&page)).into_response()
+    }
+}
+
+/// `GET /`
+pub(super) async fn overview(
+    State(payments): State<Payments>,
+    Extension(caller): Extension<Caller>,
+    Extension(transport): Extension<Transport>,
+    headers: HeaderMap,
+) -> Result<Response, StoreDown> {
+    let desk = Desk::new(payments, caller, &headers);
+    let books = desk.payments.books();
+    let charges = books.charges(&desk.tenant, ChargeFilter::default(), None, LATEST_ROWS).await?;
+    let keys = books.keys(&desk.tenant, None, None, LATEST_ROWS).await?;
+    let ledger = books.summary(&desk.tenant).await?;
+    Ok(rendered(&view::Overview {
+        frame: desk.frame("overview", ""),
+        base: base(&headers, transport),
+        ledger: ledger.iter().map(LedgerTile::new).collect(),
+        charges: desk.charge_rows(&charges.items),
+        keys: desk.key_rows(&keys.items),
+    }))
+}
+
+/// The address the browser used.
+fn base(headers: &HeaderMap, transport: Transport) -> String {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:8080");
+    match transport {
+        Transport::Plain => format!("http://{host}"),
+        Transport::Tls => format!("https://{host}"),
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct ChargesQuery {
+    order_id: Option<String>,
+    status: Option<String>,
+    after: Option<String>,
+}
+
+/// `GET /console/charges`
+pub(super) async fn charges(
+    State(payments): State<Payments>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Query(query): Query<ChargesQuery>,
+) -> Result<Response, StoreDown> {
+    let desk = Desk::new(payments, caller, &headers);
+    let status = query.status.as_deref().and_then(Status::parse);
+    let order_id: Option<Box<str>> = query.order_id.filter(|order| !order.is_empty()).map(Into::into);
+    let after = query.after.as_deref().and_then(ChargeId::parse);
+    let filter = ChargeFilter { order_id: order_id.clone(), status };
+    let page = desk.payments.books().charges(&desk.tenant, filter, after, PAGE_ROWS).await?;
+
+    let order = order_id.as_deref();
+    let chosen = status.map(Status::as_str);
+    let all = Filter { word: "all", href: charges_href(order, None, None), chosen: status.is_none() };
+    let one = |status: Status| Filter {
+        word: status.as_str(),
+        href: charges_href(order, Some(status.as_str()), None),
+        chosen: chosen == Some(status.as_str()),
+    };
+    Ok(rendered(&view::Charges {
+        frame: desk.frame("charges", order.unwrap_or_default()),
+        filters: [all].into_iter().chain(STATUSES.into_iter().map(one)).collect(),
+        charges: desk.charge_rows(&page.items),
+        next: page.next.map(|next| charges_href(order, chosen, Some(&next.to_string()))),
+    }))
+}
+
+fn charges_href(order: Option<&str>, status: Option<&str>, after: Option<&str>) -> String {
+    href("/console/charges", [("order_id", order), ("status", status), ("after", after)])
+}
+
+fn href<const N: usize>(path: &str, members: [(&str, Option<&str>); N]) -> String {
+    let members =
+        members.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", view::in_query(value?))));
+    let query = members.collect::<Vec<_>>().join("&");
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+/// `GET /console/charges/{id}`
+pub(super) async fn charge(
+    State(payments): State<Payments>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Result<Response, StoreDown> {
+    let desk = Desk::new(payments, caller, &headers);
+    let books = desk.payments.books();
+    let found = match ChargeId::parse(&id) {
+        Some(id) => books.charge(&desk.tenant, id).await?,
+        None => None,
+    };
+    let Some(charge) = found else { return Ok(desk.not_found("This tenant has no such charge.")) };
+    let entries = books.entries(&desk.tenant, Some(charge.id), None, PAGE_ROWS).await?;
+    let key = key_of(&desk, charge.id).await?;
+    Ok(rendered(&view::OneCharge {
+        frame: desk.frame("", ""),
+        order_href: charges_href(Some(&charge.order_id), None, None),
+        captured: view::money(charge.currency, charge.amount_captured),
+        refunded: view::money(charge.currency, charge.amount_refunded),
+        key: key.map(|key| KeyRow::new(&key, desk.now)),
+        operation_id: charge.id.operation_id().to_string(),
+        metadata: view::metadata(charge.metadata.as_deref()),
+        entries: entries.items.iter().map(|entry| EntryRow::new(entry, desk.now)).collect(),
+        charge: ChargeRow::new(&charge, desk.now),
+    }))
+}
+
+/// The key a charge was made under, while its record is there.
+async fn key_of(desk: &Desk, charge: ChargeId) -> Result<Option<KeyStatus>, BooksError> {
+    let loaded =
+        desk.payments.store().load(charge.operation_id().record_id()).await.map_err(BooksError::Store)?;
+    match loaded.record.filter(|record| record.tenant == desk.tenant) {
+        Some(record) => desk.payments.books().key(&desk.tenant, &record.key).await,
+        None => Ok(None),
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct KeysQuery {
+    after: Option<u64>,
+}
+
+/// `GET /console/keys`
+pub(super) async fn keys(
+    State(payments): State<Payments>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Query(query): Query<KeysQuery>,
+) -> Result<Response, StoreDown> {
+    let desk = Desk::new(payments, caller, &headers);
+    let after = query.after.map(unavez_store::Cursor);
+    let page = desk.payments.books().keys(&desk.tenant, None, after, PAGE_ROWS).await?;
+    let next = page.next.map(|next| next.0.to_string());
+    Ok(rendered(&view::Keys {
+        frame: desk.frame("keys", ""),
+        keys: desk.key_rows(&page.items),
+        next: next.map(|next| href("/console/keys", [("after", Some(next.as_str()))])),
+    }))
+}
+
+#[derive(Deserialize)]
+pub(super) struct KeyQuery {
+    key: String,
+}
+
+/// `GET /console/key?key=`
+pub(super) async fn key(
+    State(payments): State<Payments>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Query(query): Query<KeyQuery>,
+) -> Result<Response, StoreDown> {
+    let desk = Desk::new(payments, caller, &headers);
+    let found = match Key::parse_path(&query.key) {
+        Ok(key) => desk.payments.books().key(&desk.tenant, &key).await?,
+        Err(_) => None,
+    };
+    let Some(key) = found else {
+        return Ok(desk.not_found(
+            "This key is not in use: it was never claimed, was released without effect, or its answer has expired.",
+        ));
+    };
+    let moment = |time| Moment::new(time, desk.now);
+    Ok(rendered(&view::OneKey {
+        frame: desk.frame("", ""),
+        meaning: Meaning::of_state(key.state),
+        outcome: key.outcome.map(Pill::of_outcome),
+        status: key.status,
+        resource: key
+            .resource_id
+            .as_deref()
+            .map(|id| Resource { id: id.to_owned(), href: format!("/console/charges/{id}") }),
+        attempts: key.attempts,
+        finished: key.finished_at.map(moment),
+        expires: key.expires_at.map(moment),
+        operation_id: key.operation_id.to_string(),
+        key: KeyRow::new(&key, desk.now),
+    }))
+}
+
+#[derive(Deserialize)]
+pub(super) struct SearchQuery {
+    #[serde(default)]
+    q: String,
+}
+
+/// `GET /console/search?q=`: what is found alone is shown at once.
+pub(super) async fn search(
+    State(payments): State<Payments>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Query(query): Query<SearchQuery>,
+) -> Result<Response, StoreDown> {
+    let desk = Desk::new(payments, caller, &headers);
+    let books = desk.payments.books();
+    let text = query.q.trim();
+    if let Some(id) = named_charge(text)
+        && books.charge(&desk.tenant, id).await?.is_some()
+    {
+        return Ok(Redirect::to(&format!("/console/charges/{id}")).into_response());
+    }
+    let key = match Key::parse_path(text) {
+        Ok(key) => books.key(&desk.tenant, &key).await?,
+        Err(_) => None,
+    };
+    let filter = ChargeFilter { order_id: Some(text.into()), status: None };
+    let charges = books.charges(&desk.tenant, filter, None, PAGE_ROWS).await?;
+    match (&key, charges.items.as_slice()) {
+        (Some(key), []) => return Ok(Redirect::to(&view::key_href(key.key.as_str())).into_response()),
+        (None, [charge]) => {
+            return Ok(Redirect::to(&format!("/console/charges/{}", charge.id)).into_response());
+        }
+        _ => {}
+    }
+    let headline = match (&key, charges.items.len()) {
+        (None, 0) if text.is_empty() => "What are you looking for?".to_owned(),
+        (None, 0) => format!("Nothing is called “{text}”"),
+        _ => format!("Found for “{text}”"),
+    };
+    Ok(rendered(&view::Found {
+        frame: desk.frame("", text),
+        headline,
+        keys: desk.key_rows(key.as_slice()),
+        charges: desk.charge_rows(&charges.items),
+        next: charges.next.map(|next| charges_href(Some(text), None, Some(&next.to_string()))),
+    }))
+}
+
+/// A charge id, or the operation id it is made of.
+fn named_charge(text: &str) -> Option<ChargeId> {
+    ChargeId::parse(text).or_else(|| OperationId::parse(text).ok().map(ChargeId::of))
+}
+
+/// Templates only write to memory, so rendering cannot fail.
+pub(super) fn rendered(page: &impl Template) -> Response {
+    Html(page.render().expect("a template that only writes to memory has nothing to fail on")).into_response()
+}
+
+/// The books could not be read.
+pub(super) struct StoreDown(BooksError);
+
+impl From<BooksError> for StoreDown {
+    fn from(error: BooksError) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for StoreDown {
+    fn into_response(self) -> Response {
+        if matches!(self.0, BooksError::UnknownPosition) {
+            return (StatusCode::NOT_FOUND, "this page of the list is not there any more\n").into_response();
+        }
+        tracing::warn!(error = %self.0, "the console cannot read the books");
+        (StatusCode::SERVICE_UNAVAILABLE, "the books cannot be read just now; the log says why\n")
+            .into_response()
+    }
+}

@@ -1,0 +1,159 @@
+//! `unavez lab`, as scripts call it.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use crate::support::{Ran, Serve, folder, run, signal_when_caught, unavez};
+
+#[test]
+fn a_small_fleet_is_charged_as_ordered_and_told_in_json() {
+    let folder = folder();
+    let flags =
+        ["lab", "fleet", "--orders", "30", "--loss", "0.3", "--report", "fleet.html", "--format", "json"];
+    let figures = run(folder.path(), flags).json(0);
+    assert_eq!((&figures["seed"], &figures["orders"]), (&42.into(), &30.into()));
+    assert_eq!(figures["after"]["total_charged"], figures["intent"]["total"]);
+    assert_eq!(figures["before"]["requests"], figures["after"]["requests"]);
+    assert!(
+        std::fs::read_to_string(folder.path().join("fleet.html")).unwrap().starts_with("<!doctype html>")
+    );
+}
+
+#[test]
+fn a_broken_fleet_exits_1() {
+    let folder = folder();
+    let flags =
+        ["lab", "fleet", "--orders", "30", "--loss", "0.5", "--break", "key-per-attempt", "--format", "json"];
+    let figures = run(folder.path(), flags).json(1);
+    assert!(figures["after"]["overcharge"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn the_tests_pass_and_begin_with_the_three_of_the_mission() {
+    let folder = folder();
+    let report = run(folder.path(), ["lab", "accept", "--format", "json"]).json(0);
+    let tests = report["tests"].as_array().unwrap();
+    assert_eq!((report["failed"].as_u64(), report["skipped"].as_u64()), (Some(0), Some(0)), "{report}");
+    assert_eq!(report["passed"].as_u64(), Some(tests.len() as u64));
+    let first: Vec<(&str, u64, u64)> = tests
+        .iter()
+        .take(3)
+        .map(|it| {
+            (it["name"].as_str().unwrap(), it["charges"].as_u64().unwrap(), it["total"].as_u64().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        first,
+        [("retries-same-key", 1, 500), ("distinct-operations", 2, 1000), ("concurrent-race", 1, 500)]
+    );
+}
+
+#[test]
+fn with_check_then_write_the_table_looks_perfect_and_the_race_fails() {
+    let folder = folder();
+    let piece = ["--break", "check-then-write", "--format", "json"];
+    let figures = run(folder.path(), ["lab", "fleet", "--orders", "30"].iter().chain(&piece)).json(0);
+    assert_eq!(figures["after"]["overcharge"], 0);
+    let report = run(folder.path(), ["lab", "accept"].iter().chain(&piece)).json(1);
+    let failed: Vec<&str> = report["tests"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["result"] == "failed")
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(failed, ["concurrent-race"]);
+}
+
+#[test]
+fn every_missing_piece_is_caught_as_predicted() {
+    let folder = folder();
+    let report = run(folder.path(), ["lab", "break", "--format", "json"]).json(0);
+    let mutations = report["mutations"].as_array().unwrap();
+    assert_eq!(mutations.len(), 8);
+    assert!(mutations.iter().all(|it| it["as_predicted"] == true), "{report}");
+    for (name, test, charges, total) in [
+        ("key-per-attempt", "retries-same-key", 3, 1500),
+        ("key-from-amount", "distinct-operations", 1, 500),
+        ("check-then-write", "concurrent-race", 2, 1000),
+    ] {
+        let mutation = mutations.iter().find(|it| it["name"] == name).unwrap();
+        assert_eq!(mutation["breaks"], serde_json::json!([test]));
+        assert_eq!(mutation["observed"][test], serde_json::json!({"charges": charges, "total": total}));
+    }
+}
+
+#[test]
+fn a_running_service_is_measured_alone() {
+    let folder = folder();
+    let serve = Serve::start(folder.path());
+    let target = format!("http://{}", serve.address);
+    let figures =
+        run(folder.path(), ["lab", "fleet", "--orders", "10", "--target", &target, "--format", "json"])
+            .json(0);
+    assert!(figures["before"].is_null());
+    let tests = run(folder.path(), ["lab", "accept", "--target", &target, "--format", "json"]).json(0);
+    assert_eq!(tests["failed"], 0);
+}
+
+#[test]
+fn wrong_use_exits_2_and_an_unreachable_target_3() {
+    let folder = folder();
+    for (flags, said) in [
+        (["--loss", "1.5"], "loss 1.5 is not from 0 to 1"),
+        (["--break", "nothing"], "key-per-attempt"),
+        (["--attempts", "0"], "from 1 to 1000"),
+        (["--target", "ftp://x"], "http://"),
+        (["--api-key-file", "x"], "belong to --target"),
+    ] {
+        run(folder.path(), ["lab", "fleet"].iter().chain(&flags)).fails_with(2, &[said]);
+    }
+    run(folder.path(), ["lab", "fleet", "--target", "http://127.0.0.1:9"]).fails_with(3, &["127.0.0.1:9"]);
+}
+
+#[test]
+fn a_signal_ends_a_run_and_leaves_nothing_behind() {
+    for (command, signal) in [("fleet", "INT"), ("accept", "TERM"), ("break", "INT")] {
+        let folder = folder();
+        let child = unavez(folder.path())
+            .args(["lab", command])
+            .env("TMPDIR", folder.path())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        signal_when_caught(child.id(), signal);
+        let said = format!("`unavez lab {command}` was interrupted");
+        Ran::new(child.wait_with_output().unwrap()).fails_with(130, &[&said]);
+        assert_eq!(entries(folder.path()), Vec::<String>::new(), "{command}");
+    }
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).unwrap();
+    names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_anything_runs() {
+    let folder = folder();
+    for command in ["fleet", "accept", "break"] {
+        // A target that is not there: had anything run, that would be the complaint.
+        let flags: &[&str] = match command {
+            "break" => &["--report", "no/such/page.html"],
+            _ => &["--report", "no/such/page.html", "--target", "http://127.0.0.1:9"],
+        };
+        run(folder.path(), ["lab", command].iter().chain(flags)).fails_with(3, &["report no/such/page.html"]);
+    }
+}
+
+#[test]
+fn a_target_that_never_answers_is_not_waited_for() {
+    let folder = folder();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("http://{}", silent.local_addr().unwrap());
+    for command in [["lab", "fleet"], ["lab", "accept"], ["keys", "purge"]] {
+        run(folder.path(), command.into_iter().chain(["--target", &target]))
+            .fails_with(3, &[&target, "no answer within 10 s"]);
+    }
+}

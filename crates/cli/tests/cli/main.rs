@@ -1,0 +1,14 @@
+//! The real binary, from outside: what people and scripts rely on.
+
+#![expect(clippy::unwrap_used, reason = "a test that unwraps fails with the value it met, helpers included")]
+
+mod api_keys;
+mod bench;
+mod config;
+mod console;
+mod crash;
+mod help;
+mod keys;
+mod lab;
+mod serve;
+mod support;
