@@ -28,6 +28,7 @@
 //! repeats (answered 422, nothing runs twice), API keys added to a database whose charges belong to the tenant
 //! `default` (refused at start until their owner is named).
 
+pub mod acquirer;
 pub mod auth;
 pub mod books;
 pub mod charge;
