@@ -63,6 +63,8 @@ pub enum Held {
     SightedBefore,
     /// The outside system does not deduplicate: nothing is sent twice.
     NeverResend,
+    /// It was sent under an account that is not configured now: no other account can be asked about it.
+    OtherAccount,
 }
 
 impl Held {
@@ -73,6 +75,7 @@ impl Held {
             Self::WindowOver => "the first send is older than the outside system's deduplication window",
             Self::SightedBefore => "seen outside once and not found now",
             Self::NeverResend => "the outside system does not deduplicate, so nothing is sent twice",
+            Self::OtherAccount => "sent under an account that is not configured now",
         }
     }
 }

@@ -49,8 +49,8 @@ pub use limits::{Limits, Permit};
 pub use meet::Met;
 pub(crate) use meet::Sight;
 pub(crate) use recovery::{Asked, Asker};
-pub(crate) use settle::Settled;
-pub(crate) use stopwatch::Stopwatch;
+pub use settle::{Ending, Settled};
+pub use stopwatch::Stopwatch;
 pub use tracker::Tracked;
 
 /// How one covered route takes effect (P14), with the hook where there is one.

@@ -1,16 +1,13 @@
 //! One operation, from its claim to its stored outcome, in a task of its own (P12).
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use bytes::Bytes;
 use http::header::ACCEPT_ENCODING;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tower::Service;
 use unavez_core::answer::{Conclusion, Content, NotKept};
 use unavez_core::outcome::{self, Effect, Ended, Outcome, Said};
@@ -21,7 +18,7 @@ use crate::answers::{Ran, mark};
 use crate::body::{Body, BoxError};
 use crate::caught::caught;
 use crate::door::{Admitted, Door};
-use crate::engine::{Attempt, Engine, Kind, Reply, Settled, Sight, Stopwatch};
+use crate::engine::{Attempt, Engine, Kind, Reply, Settled, Sight};
 use crate::gather::{Gathered, gather};
 use crate::headers::{IDEMPOTENCY_OUTCOME, strip_marks};
 use crate::observe::Event;
@@ -75,7 +72,7 @@ impl Run {
         // What is stored is identity-encoded (P18): whoever compresses stands outside and sees the caller's own header.
         request.headers_mut().remove(ACCEPT_ENCODING);
         let call = caught(async move { inner.call(request).await });
-        match before(self.attempt.stopwatch, call).await {
+        match self.attempt.stopwatch.run(call).await {
             Some(Ok(Ok(response))) => Ok(response),
             Some(Ok(Err(never))) => match never {},
             Some(Err(_panic)) => {
@@ -308,18 +305,4 @@ fn told_unknown(cause: Cause, response: Response<Body>) -> Response<Body> {
 fn expiring(mut response: Response<Body>, record: &Record) -> Response<Body> {
     mark(&mut response, Ran::Itself, record.expires_at());
     response
-}
-
-/// Runs a future until it ends or the attempt is over (P13). The clock is read before each poll, since the timer sleeps
-/// while the machine does.
-async fn before<F: Future>(stopwatch: Stopwatch, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut end = pin!(sleep_until(stopwatch.end()));
-    poll_fn(|cx| {
-        if stopwatch.is_over() || end.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(None);
-        }
-        future.as_mut().poll(cx).map(Some)
-    })
-    .await
 }

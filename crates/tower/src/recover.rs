@@ -1,13 +1,15 @@
 //! Recovery: finding out an unknown outcome by asking the outside system (P16).
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use http::Response;
 use unavez_core::identity::{OperationId, Realm, Tenant};
+use unavez_core::record::Fence;
 pub use unavez_core::recovery::{Held, Promise};
+use unavez_store::{BoxFuture, StoreError, Swap};
 
 use crate::body::Body;
 
@@ -28,10 +30,6 @@ pub struct Question {
 
 /// What the outside system said.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one for each question to the outside system; a box would only be in the way"
-)]
 pub enum Recovered {
     /// It knows the final result: the answer that the first attempt would have given. A status below 400 says that the
     /// operation took effect.
@@ -42,6 +40,48 @@ pub enum Recovered {
     NotFound,
     /// It could not be asked, or its answer proves nothing.
     CannotSay,
+    /// It knows the final result, and the hook writes that down itself, so that rows of its own commit with the record.
+    Settles(Settlement),
+    /// It cannot be asked at all, and nothing may be sent: the operation is held and alarmed.
+    Held(Held),
+}
+
+/// A result found outside, and how it is written down.
+pub struct Settlement {
+    positive: bool,
+    write: Box<dyn FnOnce(Fence) -> BoxFuture<'static, Result<Swap, StoreError>> + Send>,
+    unstored: Response<Body>,
+}
+
+impl Settlement {
+    /// `positive`: the operation took effect. `write` finishes the record that has this fence, in one commit with rows of
+    /// the hook's own, and answers what became of it; it is not called where the result does not count (P16). `unstored`
+    /// is the answer of a positive result that the store does not take just now.
+    pub fn new(
+        positive: bool,
+        unstored: Response<Body>,
+        write: impl FnOnce(Fence) -> BoxFuture<'static, Result<Swap, StoreError>> + Send + 'static,
+    ) -> Self {
+        Self { positive, write: Box::new(write), unstored }
+    }
+
+    pub(crate) const fn is_positive(&self) -> bool {
+        self.positive
+    }
+
+    /// Writes it down; the second part is what a positive result is told as where that fails.
+    pub(crate) fn write(
+        self,
+        fence: Fence,
+    ) -> (BoxFuture<'static, Result<Swap, StoreError>>, Response<Body>) {
+        ((self.write)(fence), self.unstored)
+    }
+}
+
+impl fmt::Debug for Settlement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settlement").field("positive", &self.positive).finish_non_exhaustive()
+    }
 }
 
 /// How a route asks the outside system what became of an operation.
@@ -77,6 +117,12 @@ pub trait Recover: Send + Sync + 'static {
 
     /// What the outside system promises: V, and how long it deduplicates.
     fn promise(&self) -> Promise;
+
+    /// What it promises for one operation, where kinds of operations differ. By default [`Recover::promise`].
+    fn promise_for(&self, question: Question) -> impl Future<Output = Promise> + Send {
+        let _ = question;
+        ready(self.promise())
+    }
 }
 
 /// A [`Recover`] behind a pointer. Cheap to clone.
@@ -86,6 +132,7 @@ pub struct Hook(Arc<dyn Erased>);
 trait Erased: Send + Sync {
     fn recover(&self, question: Question) -> Pin<Box<dyn Future<Output = Recovered> + Send + '_>>;
     fn promise(&self) -> Promise;
+    fn promise_for(&self, question: Question) -> Pin<Box<dyn Future<Output = Promise> + Send + '_>>;
 }
 
 impl<R: Recover> Erased for R {
@@ -95,6 +142,10 @@ impl<R: Recover> Erased for R {
 
     fn promise(&self) -> Promise {
         Recover::promise(self)
+    }
+
+    fn promise_for(&self, question: Question) -> Pin<Box<dyn Future<Output = Promise> + Send + '_>> {
+        Box::pin(Recover::promise_for(self, question))
     }
 }
 
@@ -109,13 +160,13 @@ impl Hook {
         self.0.recover(question).await
     }
 
-    pub(crate) fn promise(&self) -> Promise {
-        self.0.promise()
+    pub(crate) async fn promise_for(&self, question: Question) -> Promise {
+        self.0.promise_for(question).await
     }
 }
 
 impl fmt::Debug for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hook").field("promise", &self.promise()).finish_non_exhaustive()
+        f.debug_struct("Hook").field("promise", &self.0.promise()).finish_non_exhaustive()
     }
 }

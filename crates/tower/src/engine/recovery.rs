@@ -5,8 +5,8 @@ use tokio::time::{Instant, timeout};
 use unavez_core::answer::Conclusion;
 use unavez_core::problem::Code;
 use unavez_core::record::{Cause, Change, Fence, Finish, Record, State};
-use unavez_core::recovery::{self, Told, Verdict, ask_interval, cause_after};
-use unavez_store::Swap;
+use unavez_core::recovery::{self, Held, Told, Verdict, ask_interval, cause_after};
+use unavez_store::{BoxFuture, StoreError, Swap};
 
 use super::Engine;
 use super::asks::Turn;
@@ -18,7 +18,7 @@ use crate::door::Door;
 use crate::gather::gather;
 use crate::observe::Event;
 use crate::problem::Problem;
-use crate::recover::{Hook, Question, Recovered};
+use crate::recover::{Hook, Question, Recovered, Settlement};
 
 /// Who wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +67,27 @@ impl Engine {
     async fn ask_now(&self, sight: &Sight, hook: &Hook, door: &Door, asker: Asker) -> Asked {
         let Sight { record, now: asked_at } = sight;
         let begun = Instant::now();
-        let recovered = self.question(record, hook).await;
-        let told = told(&recovered);
-        let now = asked_at.plus(begun.elapsed());
-        let verdict = recovery::read(record, told, *asked_at, &hook.promise(), now);
+        let question = Question {
+            realm: self.inner.realm.clone(),
+            tenant: record.tenant.clone(),
+            operation_id: record.id.operation_id(),
+        };
+        let recovered = self.question(question.clone(), hook).await;
+        let verdict = match told(&recovered) {
+            Ok(told) => {
+                let promise = hook.promise_for(question).await;
+                let now = asked_at.plus(begun.elapsed());
+                recovery::read(record, told, *asked_at, &promise, now)
+            }
+            Err(held) => Verdict::Hold(held),
+        };
         self.observe(Event::Recovered { verdict: word(verdict) });
         match (verdict, recovered) {
             (Verdict::Settle(fence), Recovered::Done(response)) => {
                 self.settle_found(record, fence, response, door).await
+            }
+            (Verdict::Settle(fence), Recovered::Settles(settlement)) => {
+                self.settle_by_hook(fence, settlement).await
             }
             (Verdict::StillPending { sighted }, _) => {
                 self.note_answer(record, sighted, asker).await;
@@ -97,12 +110,8 @@ impl Engine {
         }
     }
 
-    async fn question(&self, record: &Record, hook: &Hook) -> Recovered {
-        let question = Question {
-            realm: self.inner.realm.clone(),
-            tenant: record.tenant.clone(),
-            operation_id: record.id.operation_id(),
-        };
+    async fn question(&self, question: Question, hook: &Hook) -> Recovered {
+        let operation_id = question.operation_id;
         let timings = self.timings();
         let limit = if timings.outside_timeout.is_zero() {
             timings.attempt_deadline()
@@ -112,7 +121,7 @@ impl Engine {
         match timeout(limit, caught(hook.recover(question))).await {
             Ok(Ok(recovered)) => recovered,
             Ok(Err(_panic)) => {
-                tracing::error!(operation_id = %record.id.operation_id(), "recovery hook panicked");
+                tracing::error!(%operation_id, "recovery hook panicked");
                 Recovered::CannotSay
             }
             Err(_) => Recovered::CannotSay,
@@ -137,19 +146,34 @@ impl Engine {
             resource: None,
         };
         let swap = self.inner.store.swap(record.id, Some(fence), Change::Finish(finish));
-        match timeout(self.timings().store_timeout, swap).await {
-            Ok(Ok(Swap::Swapped { record, .. })) => {
+        self.written(swap, (status.as_u16() < 400).then_some(gathered.response)).await
+    }
+
+    /// Lets the hook finish the record together with rows of its own.
+    async fn settle_by_hook(&self, fence: Fence, settlement: Settlement) -> Asked {
+        let is_positive = settlement.is_positive();
+        let (swap, unstored) = settlement.write(fence);
+        self.written(swap, is_positive.then_some(unstored)).await
+    }
+
+    /// Replays what was written. The truth is outside and can be asked for again, so a positive one is told as `positive`
+    /// though it is not stored; a refusal is told only once it is (P17).
+    async fn written(
+        &self,
+        swap: BoxFuture<'_, Result<Swap, StoreError>>,
+        positive: Option<Response<Body>>,
+    ) -> Asked {
+        match (timeout(self.timings().store_timeout, swap).await, positive) {
+            (Ok(Ok(Swap::Swapped { record, .. })), _) => {
                 self.inner.waiters.wake(record.id);
                 Asked::Answer(self.replay(&record, Ran::Another))
             }
-            Ok(Ok(Swap::Conflict { .. })) => Asked::Look,
-            // The truth is outside and can be asked for again; a refusal is told only once it is stored (P17).
-            Ok(Err(_)) | Err(_) if status.as_u16() < 400 => {
-                let mut response = gathered.response;
+            (Ok(Ok(Swap::Conflict { .. })), _) => Asked::Look,
+            (Ok(Err(_)) | Err(_), Some(mut response)) => {
                 mark(&mut response, Ran::Another, None);
                 Asked::Answer(response)
             }
-            Ok(Err(_)) | Err(_) => unknown(),
+            (Ok(Err(_)) | Err(_), None) => Asked::Answer(Problem::own_outcome_unknown().into_response()),
         }
     }
 
@@ -185,13 +209,15 @@ impl Engine {
     }
 }
 
-fn told(recovered: &Recovered) -> Told {
-    match recovered {
+fn told(recovered: &Recovered) -> Result<Told, Held> {
+    Ok(match recovered {
         Recovered::Done(response) => Told::Done { positive: response.status().as_u16() < 400 },
+        Recovered::Settles(settlement) => Told::Done { positive: settlement.is_positive() },
         Recovered::Pending => Told::Pending,
         Recovered::NotFound => Told::NotFound,
         Recovered::CannotSay => Told::CannotSay,
-    }
+        Recovered::Held(held) => return Err(*held),
+    })
 }
 
 fn word(verdict: Verdict) -> &'static str {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use unavez_store::StoreError;
 
@@ -41,7 +42,11 @@ pub struct RecoveryWorker {
     door: Door,
     interval: Duration,
     batch: usize,
+    questions_max: usize,
 }
+
+/// A question is mostly waiting, and outside systems limit how many may wait at once.
+const QUESTIONS_MAX: usize = 16;
 
 /// What one pass of the worker did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +67,7 @@ impl RecoveryWorker {
             door: Door::new(),
             interval: Duration::from_secs(1),
             batch: 100,
+            questions_max: QUESTIONS_MAX,
         }
     }
 
@@ -76,6 +82,13 @@ impl RecoveryWorker {
     #[must_use]
     pub const fn with_interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
+        self
+    }
+
+    /// How many questions are on their way at once.
+    #[must_use]
+    pub fn with_questions_max(mut self, questions: usize) -> Self {
+        self.questions_max = questions.max(1);
         self
     }
 
@@ -102,7 +115,8 @@ impl RecoveryWorker {
         }
     }
 
-    /// Asks once about everything that is due, one after the other. One store trip, and one for each record.
+    /// Asks once about everything that is due. One store trip, and one for each record. Dropping the future drops the
+    /// questions that are on their way.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -113,13 +127,29 @@ impl RecoveryWorker {
                 Err(StoreError::Unavailable("due took longer than the store timeout".into()))
             })?;
         let mut pass = Pass { due: due.records.len(), settled: 0 };
+        let mut questions = JoinSet::new();
         for record in due.records {
-            // Earlier questions of this pass took time, which only makes this reading older and the answer worth less.
-            let sight = Sight { record, now: due.now };
-            if let Asked::Answer(_) = self.engine.ask(&sight, &self.hook, &self.door, Asker::Worker).await {
-                pass.settled += 1;
+            if questions.len() >= self.questions_max {
+                pass.count(questions.join_next().await);
             }
+            // Earlier questions of this pass took time, which only makes this reading older and the answer worth less.
+            questions.spawn(self.clone().ask(Sight { record, now: due.now }));
+        }
+        while let Some(answered) = questions.join_next().await {
+            pass.count(Some(answered));
         }
         Ok(pass)
+    }
+
+    /// Whether the outcome is known now.
+    async fn ask(self, sight: Sight) -> bool {
+        matches!(self.engine.ask(&sight, &self.hook, &self.door, Asker::Worker).await, Asked::Answer(_))
+    }
+}
+
+impl Pass {
+    /// A question that panicked settled nothing.
+    fn count(&mut self, answered: Option<Result<bool, JoinError>>) {
+        self.settled += usize::from(matches!(answered, Some(Ok(true))));
     }
 }
