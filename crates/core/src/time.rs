@@ -29,6 +29,12 @@ impl Time {
         Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
 
+    /// This point less `duration`, stopping at [`Time::MIN`].
+    #[must_use]
+    pub fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
+    }
+
     /// How long ago `earlier` was; zero when it lies ahead.
     pub fn since(self, earlier: Self) -> Duration {
         let micros = i128::from(self.0) - i128::from(earlier.0);

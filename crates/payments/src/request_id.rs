@@ -22,6 +22,11 @@ impl RequestId {
         Self { process: *PROCESS, number: NUMBER.fetch_add(1, Ordering::Relaxed) }
     }
 
+    /// What all ids of this process begin with, behind `req_`: names the process in stored events.
+    pub(crate) fn process() -> String {
+        format!("{:016x}", *PROCESS)
+    }
+
     /// The stored form.
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.process) << 64 | u128::from(self.number)).to_be_bytes()

@@ -5,9 +5,8 @@
 //! 2. Rows are summed once, in the order of their numbers, and the sums are kept in memory: a summary reads only what
 //!    came since the last one. A new process sums everything anew, so every start is a full audit.
 //! 3. Both sums end at one snapshot of the database.
-//!
-//! What breaks it: changing an amount of a charge that has been summed. Nothing does so today; whatever will (a later
-//! capture, a refund) has to tell the audit, in the transaction that writes the entry.
+//! 4. A charge's amounts change after it was summed: by a later capture, by a refund, by an answer from outside. Each
+//!    change leaves a row of its own (a trigger of the table sees to that), and those rows are summed, too.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -45,6 +44,7 @@ struct Sums {
 struct Position {
     entry: i64,
     charge: i64,
+    change: i64,
 }
 
 /// The two sides that must agree.
@@ -118,12 +118,16 @@ impl Sums {
         let end = Position {
             entry: last_id(connection, "select coalesce(max(id), 0) from ledger_entries")?,
             charge: last_id(connection, "select coalesce(max(id), 0) from charges")?,
+            change: last_id(connection, "select coalesce(max(id), 0) from charge_changes")?,
         };
         let upto = Position {
             entry: end.entry.min(self.upto.entry + STEP),
             charge: end.charge.min(self.upto.charge + STEP),
+            // All of them: the charges of this step are read as they are now.
+            change: end.change,
         };
         self.add_entries(connection, upto.entry)?;
+        self.add_changes(connection, upto.change)?;
         self.add_charges(connection, upto.charge)?;
         self.upto = upto;
         Ok(if upto == end { Reached::End } else { Reached::Middle })
@@ -148,6 +152,23 @@ impl Sums {
     fn add_charges(&mut self, connection: &Connection, upto: i64) -> rusqlite::Result<()> {
         let mut sum = connection.prepare_cached(include_str!("sql/sum_charges.sql"))?;
         let mut found = sum.query((self.upto.charge, upto))?;
+        while let Some(row) = found.next()? {
+            let charges = &mut self.both(row)?.charges;
+            charges.captures += row.get::<_, i64>(2)?;
+            charges.captured += whole(row, 3)?;
+            charges.refunded += whole(row, 5)?;
+        }
+        Ok(())
+    }
+
+    /// What changed since on charges that are summed already.
+    fn add_changes(&mut self, connection: &Connection, upto: i64) -> rusqlite::Result<()> {
+        // A new process has summed nothing yet, and need not look through all there ever was.
+        if self.upto.charge == 0 || self.upto.change == upto {
+            return Ok(());
+        }
+        let mut sum = connection.prepare_cached(include_str!("sql/sum_charge_changes.sql"))?;
+        let mut found = sum.query((self.upto.change, upto, self.upto.charge))?;
         while let Some(row) = found.next()? {
             let charges = &mut self.both(row)?.charges;
             charges.captures += row.get::<_, i64>(2)?;

@@ -6,7 +6,7 @@ use unavez_core::time::Time;
 
 use super::{TenantNumber, rows};
 use crate::charge::request::Capture;
-use crate::charge::{Charge, ChargeId, ChargeRequest, PaymentMethod, Status};
+use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId, Status, TestToken};
 use crate::request_id::RequestId;
 
 /// Everything about a charge that is known before its transaction.
@@ -15,6 +15,7 @@ pub(crate) struct Booking {
     pub(crate) operation: RecordId,
     pub(crate) tenant: TenantNumber,
     pub(crate) request: ChargeRequest,
+    pub(crate) token: TestToken,
     /// Encoded.
     pub(crate) fingerprint: Vec<u8>,
     pub(crate) request_id: RequestId,
@@ -46,12 +47,12 @@ pub(crate) struct Earlier {
 }
 
 impl Verdict {
-    /// What the ledger says of a request: the token decides.
-    pub(crate) const fn of(request: &ChargeRequest) -> Self {
-        match (request.payment_method, request.capture) {
-            (PaymentMethod::Decline, _) => Self::Declined,
-            (PaymentMethod::Approve, Capture::AtOnce) => Self::Captured,
-            (PaymentMethod::Approve, Capture::Later) => Self::Authorized,
+    /// What the ledger says: the token decides.
+    pub(crate) const fn of(token: TestToken, capture: Capture) -> Self {
+        match (token, capture) {
+            (TestToken::Decline, _) => Self::Declined,
+            (TestToken::Approve, Capture::AtOnce) => Self::Captured,
+            (TestToken::Approve, Capture::Later) => Self::Authorized,
         }
     }
 
@@ -67,7 +68,7 @@ impl Verdict {
 impl Booking {
     /// The charge as it will stand in the books.
     pub(crate) fn charge(&self, now: Time) -> Charge {
-        let verdict = Verdict::of(&self.request);
+        let verdict = Verdict::of(self.token, self.request.capture);
         Charge {
             id: crate::charge::ChargeId::of(OperationId::from(self.operation)),
             order_id: self.request.order_id.as_str().into(),
@@ -77,6 +78,8 @@ impl Booking {
             amount_captured: self.captured(verdict),
             amount_refunded: 0,
             metadata: self.request.metadata.to_json(),
+            suspected_duplicate_of: None,
+            next_action: None,
             created_at: now,
         }
     }
@@ -89,8 +92,13 @@ impl Booking {
     }
 
     /// Writes charge and ledger entry, unless the operation has a charge already.
-    pub(crate) fn write(&self, connection: &Connection, now: Time) -> rusqlite::Result<Booked> {
-        let verdict = Verdict::of(&self.request);
+    pub(crate) fn write(
+        &self,
+        connection: &Connection,
+        suspected_duplicate_of: Option<ChargeId>,
+        now: Time,
+    ) -> rusqlite::Result<Booked> {
+        let verdict = Verdict::of(self.token, self.request.capture);
         let mut insert = connection.prepare_cached(include_str!("sql/insert_charge.sql"))?;
         let inserted = insert.execute(rusqlite::params![
             self.operation.as_bytes(),
@@ -104,6 +112,7 @@ impl Booking {
             self.fingerprint,
             self.request_id.to_bytes(),
             self.request.metadata.to_json(),
+            suspected_duplicate_of.map(|id| *id.operation_id().record_id().as_bytes()),
         ])?;
         if inserted == 0 {
             let earlier = find(connection, self.operation)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -121,13 +130,19 @@ impl Booking {
         }
         Ok(Booked::New(verdict))
     }
+}
 
-    /// A charge of this order that took money or may yet.
-    pub(crate) fn charge_of_order(&self, connection: &Connection) -> rusqlite::Result<Option<ChargeId>> {
-        let mut find = connection.prepare_cached(include_str!("sql/charge_of_order.sql"))?;
-        let operation = find.query_row((self.tenant, self.request.order_id.as_str()), |row| row.get(0));
-        Ok(operation.optional()?.map(|id| ChargeId::of(RecordId::from_bytes(id).operation_id())))
-    }
+/// A charge of an order, claimed after `since`, that took money or may yet. Every question by an order comes through here.
+pub(crate) fn charge_of_order(
+    connection: &Connection,
+    tenant: TenantNumber,
+    order_id: &OrderId,
+    since: Time,
+) -> rusqlite::Result<Option<ChargeId>> {
+    let mut find = connection.prepare_cached(include_str!("sql/charge_of_order.sql"))?;
+    let operation =
+        find.query_row((tenant, order_id.as_str(), since.as_micros()), |row| row.get(0)).optional()?;
+    Ok(operation.map(|id| ChargeId::of(RecordId::from_bytes(id).operation_id())))
 }
 
 /// The charge that an operation made, and what its request was.
@@ -136,8 +151,8 @@ pub(crate) fn find(connection: &Connection, operation: RecordId) -> rusqlite::Re
     let found = find.query_row([operation.as_bytes()], |row| {
         Ok(Earlier {
             charge: rows::charge(row)?,
-            fingerprint: row.get(9)?,
-            request_id: RequestId::from_bytes(row.get(10)?),
+            fingerprint: row.get(11)?,
+            request_id: RequestId::from_bytes(row.get(12)?),
         })
     });
     found.optional()

@@ -17,16 +17,27 @@ use unavez_core::time::Time;
 use unavez_store::sqlite::{Component, Migration, SqliteStore};
 use unavez_store::{Filter, Store, StoreError};
 
-use crate::charge::{Charge, ChargeId, Status};
+use crate::charge::{Charge, ChargeId, RefundId, Status};
+use crate::http::told::Past;
 use crate::money::{Amount, Currency};
+use operations::Operation;
 
+pub(crate) mod anomalies;
 mod audit;
 pub(crate) mod booking;
-mod rows;
+pub(crate) mod charge_rows;
+pub(crate) mod events;
+pub(crate) mod operations;
+mod history;
+pub(crate) mod rows;
 mod tenants;
+pub(crate) mod webhooks;
 
+pub use anomalies::{Anomaly, Heard, Reason};
 use audit::Audit;
-use booking::Earlier;
+pub use events::{EventKind, KeyEvent};
+pub use history::{OperationHistory, Undecided, UndecidedSum};
+pub use operations::OperationStanding;
 pub(crate) use tenants::{TenantNumber, Tenants};
 
 /// The tables of this service, to be added to the store's own.
@@ -40,6 +51,7 @@ pub const COMPONENT: Component = Component {
         },
         Migration { number: 2, name: "default_tenant", sql: include_str!("schema/0002_default_tenant.sql") },
         Migration { number: 3, name: "seal_keys", sql: include_str!("schema/0003_seal_keys.sql") },
+        Migration { number: 4, name: "outside", sql: include_str!("schema/0004_outside.sql") },
     ],
 };
 
@@ -249,9 +261,23 @@ impl Books {
         self.audit.catch_up(&self.store).await.map_err(BooksError::Store)
     }
 
-    /// The charge that an operation made, whether or not its record is still there.
-    pub(crate) async fn earlier(&self, operation: RecordId) -> Result<Option<Earlier>, BooksError> {
-        within(self.timeout, self.store.read(move |connection| booking::find(connection, operation))).await
+    /// One refund.
+    ///
+    /// # Errors
+    /// [`BooksError::Store`].
+    pub(crate) async fn refund(
+        &self,
+        tenant: &Tenant,
+        id: RefundId,
+    ) -> Result<Option<Operation>, BooksError> {
+        self.ask(tenant, move |connection, tenant| operations::find_refund(connection, tenant, id))
+            .await
+            .map(Option::flatten)
+    }
+
+    /// An operation, whether or not its record is still there.
+    pub(crate) async fn past(&self, operation: RecordId) -> Result<Option<Past>, BooksError> {
+        within(self.timeout, self.store.read(move |connection| past(connection, operation))).await
     }
 
     /// Whether an operation has a record that is not expired.
@@ -312,6 +338,18 @@ async fn within<T>(
 ) -> Result<T, BooksError> {
     let late = || Err(StoreError::Unavailable(format!("no answer within {timeout:?}").into()));
     tokio::time::timeout(timeout, call).await.unwrap_or_else(|_| late()).map_err(BooksError::Store)
+}
+
+/// An operation that outlived its record, unless its key is free.
+pub(crate) fn past(connection: &Connection, operation: RecordId) -> rusqlite::Result<Option<Past>> {
+    let Some(known) = operations::find(connection, operation)? else {
+        return Ok(booking::find(connection, operation)?.map(Past::from));
+    };
+    if known.standing == OperationStanding::Released {
+        return Ok(None);
+    }
+    let charge = charge_rows::read(connection, known.charge)?.life.charge;
+    Ok(Some(Past::of(&known, &charge)))
 }
 
 /// Whether there is a next page shows in one row more than the page holds.

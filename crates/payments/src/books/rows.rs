@@ -4,7 +4,7 @@ use std::fmt;
 
 use rusqlite::Row;
 use rusqlite::types::Type;
-use unavez_core::identity::{OperationId, RecordId};
+use unavez_core::identity::{OperationId, RecordId, Tenant};
 use unavez_core::time::Time;
 
 use super::{Account, Entry, EntryId, EntryKind};
@@ -39,6 +39,8 @@ pub(super) fn charge(row: &Row<'_>) -> rusqlite::Result<Charge> {
         amount_refunded: row.get(6)?,
         created_at: time(row, 7)?,
         metadata: row.get(8)?,
+        suspected_duplicate_of: row.get::<_, Option<[u8; 16]>>(9)?.map(|id| charge_of(RecordId::from_bytes(id))),
+        next_action: row.get(10)?,
     })
 }
 
@@ -67,15 +69,38 @@ pub(super) fn word<T>(
     parse(row.get_ref(column)?.as_str()?).ok_or_else(|| unreadable(column, what))
 }
 
-fn charge_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ChargeId> {
-    let operation = OperationId::from(RecordId::from_bytes(row.get(column)?));
-    Ok(ChargeId::of(operation))
+pub(super) fn charge_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ChargeId> {
+    row.get(column).map(|id| charge_of(RecordId::from_bytes(id)))
 }
 
-fn amount(row: &Row<'_>, column: usize) -> rusqlite::Result<Amount> {
+fn charge_of(operation: RecordId) -> ChargeId {
+    ChargeId::of(OperationId::from(operation))
+}
+
+/// A text that is parsed, where there is one.
+pub(super) fn optional_word<T>(
+    row: &Row<'_>,
+    column: usize,
+    what: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> rusqlite::Result<Option<T>> {
+    let Some(text) = row.get_ref(column)?.as_str_or_null()? else { return Ok(None) };
+    parse(text).map(Some).ok_or_else(|| unreadable(column, what))
+}
+
+/// What an update of one row must come to.
+pub(super) fn exactly_one(rows: usize) -> rusqlite::Result<()> {
+    if rows == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(rows)) }
+}
+
+pub(super) fn tenant(row: &Row<'_>, column: usize) -> rusqlite::Result<Tenant> {
+    word(row, column, "tenant", |name| Tenant::parse(name).ok())
+}
+
+pub(super) fn amount(row: &Row<'_>, column: usize) -> rusqlite::Result<Amount> {
     Amount::of_minor_units(row.get(column)?).ok_or_else(|| unreadable(column, "amount"))
 }
 
-fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Time> {
+pub(super) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Time> {
     row.get(column).map(Time::from_micros)
 }

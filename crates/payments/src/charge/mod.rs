@@ -9,9 +9,10 @@ use crate::hex::Hex;
 use crate::money::{Amount, Currency};
 
 pub mod card;
+pub(crate) mod life;
 pub mod request;
 
-pub use request::{ChargeRequest, Fault, Metadata, OrderId, PaymentMethod};
+pub use request::{ChargeRequest, Fault, Metadata, OrderId, PaymentMethod, TestToken};
 
 /// `ch_` and the 32 hex digits of the charge's operation: whoever knows the one knows the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +43,33 @@ impl fmt::Display for ChargeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ch_")?;
         f.write_str(Hex::of(self.0.record_id().as_bytes()).as_str())
+    }
+}
+
+/// `re_`, the digits of the charge's id, and which of the charge's refunds it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RefundId {
+    /// The charge that is refunded.
+    pub charge: ChargeId,
+    /// Counted from 1.
+    pub number: u32,
+}
+
+impl RefundId {
+    /// Reads `re_`, 32 hex digits, `_` and a number.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (digits, number) = text.strip_prefix("re_")?.split_once('_')?;
+        let charge = ChargeId::parse(&["ch_", digits].concat())?;
+        let id = Self { charge, number: number.parse().ok()? };
+        // Only the one spelling: `+1` and `01` also parse as numbers.
+        (id.to_string() == text).then_some(id)
+    }
+}
+
+impl fmt::Display for RefundId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "re_{}_{}", self.charge.operation_id().record_id(), self.number)
     }
 }
 
@@ -111,6 +139,10 @@ pub struct Charge {
     pub amount_refunded: i64,
     /// What the caller attached: a JSON object of strings, `None` for none.
     pub metadata: Option<Box<str>>,
+    /// An earlier charge of the same order under another key, where that was suspected when this one was claimed.
+    pub suspected_duplicate_of: Option<ChargeId>,
+    /// What the customer has to do while the acquirer has not decided, as JSON.
+    pub next_action: Option<Box<str>>,
     /// When its key was claimed.
     pub created_at: Time,
 }
@@ -128,6 +160,15 @@ mod tests {
         for other in ["", "ch_", "op_71dbf60ddff57a65e876c0875e809934", "ch_71DBF60ddff57a65e876c0875e809934"]
         {
             assert_eq!(ChargeId::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_refund_id_has_one_spelling() {
+        let text = "re_71dbf60ddff57a65e876c0875e809934_12";
+        assert_eq!(RefundId::parse(text).map(|id| id.to_string()).as_deref(), Some(text));
+        for other in ["re_71dbf60ddff57a65e876c0875e809934", "re_71dbf60ddff57a65e876c0875e809934_01", "re__1"] {
+            assert_eq!(RefundId::parse(other), None, "{other}");
         }
     }
 

@@ -11,6 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::card;
+use crate::acquirer::Kind;
 use crate::money::{AMOUNT_MAX, Amount, Currency};
 
 /// Longest order id, in characters.
@@ -29,8 +30,8 @@ pub struct ChargeRequest {
     pub amount: Amount,
     /// In which currency.
     pub currency: Currency,
-    /// With what.
-    pub payment_method: PaymentMethod,
+    /// With what; `None`: the caller did not say.
+    pub payment_method: Option<PaymentMethod>,
     /// Whether the money moves at once.
     pub capture: Capture,
     /// What the caller attached.
@@ -41,9 +42,14 @@ pub struct ChargeRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderId(Box<str>);
 
-/// What pays. With the ledger there are two test tokens.
+/// What pays: a token of the acquirer's, 1 to 255 characters of printable ASCII without space. What it means, the acquirer
+/// says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PaymentMethod(Box<str>);
+
+/// The tokens that the ledger knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PaymentMethod {
+pub enum TestToken {
     /// `tok_approve`: always approved.
     #[default]
     Approve,
@@ -80,22 +86,53 @@ impl ChargeRequest {
     /// # Errors
     /// The first [`Fault`] in the order of the text; then the first member that is missing.
     pub fn parse(body: &[u8]) -> Result<Self, Fault> {
-        if card::is_in_json(body) {
-            return Err(Fault::of_body(
-                "has what looks like a full card number, send a payment method token",
-            ));
+        let mut draft = Draft::default();
+        read_members(body, |name, value| draft.set(name, value))?;
+        draft.complete()
+    }
+}
+
+/// Reads the amount of a step in a charge's life: `{"amount": …}`, or `{}` for all there is. A void has no amount.
+///
+/// # Errors
+/// As [`ChargeRequest::parse`].
+pub(crate) fn parse_step(step: Kind, body: &[u8]) -> Result<Option<Amount>, Fault> {
+    let mut amount = None;
+    read_members(body, |name, value| match name {
+        "amount" if step != Kind::Void => once(&mut amount, name, parse_amount(value.get())?),
+        _ => {
+            let allowed = if step == Kind::Void { "is none" } else { "is amount" };
+            Err(Fault::of(shown(name), format_args!("is not a member of a {}, allowed {allowed}", step.as_str())))
         }
-        let text = match std::str::from_utf8(body) {
-            Ok("") => "{}",
-            Ok(text) => text,
-            Err(error) => {
-                return Err(Fault::of_body(format!("is not UTF-8 from byte {}", error.valid_up_to())));
-            }
-        };
-        if let Some(shape @ ("null" | "a boolean" | "a number" | "a string" | "an array")) = shape_of(text) {
-            return Err(Fault::of_body(format!("is {shape}, allowed is an object")));
+    })?;
+    Ok(amount)
+}
+
+/// Reads a body that is one object, or nothing at all.
+fn read_members(
+    body: &[u8],
+    member: impl FnMut(&str, &RawValue) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    if card::is_in_json(body) {
+        return Err(Fault::of_body("has what looks like a full card number, send a payment method token"));
+    }
+    let text = match std::str::from_utf8(body) {
+        Ok("") => "{}",
+        Ok(text) => text,
+        Err(error) => {
+            return Err(Fault::of_body(format!("is not UTF-8 from byte {}", error.valid_up_to())));
         }
-        Draft::read(text)?.complete()
+    };
+    if let Some(shape @ ("null" | "a boolean" | "a number" | "a string" | "an array")) = shape_of(text) {
+        return Err(Fault::of_body(format!("is {shape}, allowed is an object")));
+    }
+    let mut members = Members { member, fault: None };
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = json.deserialize_map(&mut members).and_then(|()| json.end());
+    match (read, members.fault) {
+        (Err(error), _) => Err(Fault::of_body(NotJson(&error))),
+        (Ok(()), Some(fault)) => Err(fault),
+        (Ok(()), None) => Ok(()),
     }
 }
 
@@ -140,6 +177,21 @@ fn is_printable(character: char) -> bool {
 }
 
 impl PaymentMethod {
+    /// Checks a token's form.
+    #[must_use]
+    pub fn parse(token: &str) -> Option<Self> {
+        let fits = (1..=255).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then(|| Self(token.into()))
+    }
+
+    /// The token.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TestToken {
     /// The token.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -149,8 +201,18 @@ impl PaymentMethod {
         }
     }
 
-    fn parse(token: &str) -> Option<Self> {
-        [Self::Approve, Self::Decline].into_iter().find(|it| it.as_str() == token)
+    /// The token of a request to the ledger; without one it is approved.
+    ///
+    /// # Errors
+    /// A token that the ledger does not know.
+    pub fn of(request: &ChargeRequest) -> Result<Self, Fault> {
+        let Some(method) = &request.payment_method else { return Ok(Self::default()) };
+        [Self::Approve, Self::Decline].into_iter().find(|it| it.as_str() == method.as_str()).ok_or_else(|| {
+            Fault::of(
+                "payment_method",
+                "is a token that the ledger does not know, allowed is tok_approve or tok_decline",
+            )
+        })
     }
 }
 
@@ -179,7 +241,7 @@ impl Metadata {
 }
 
 impl Fault {
-    fn of(member: impl Into<Box<str>>, detail: impl fmt::Display) -> Self {
+    pub(crate) fn of(member: impl Into<Box<str>>, detail: impl fmt::Display) -> Self {
         let member = member.into();
         let detail = format!("{member} {detail}").into();
         Self { member, detail }
@@ -210,17 +272,6 @@ struct Draft {
 }
 
 impl Draft {
-    fn read(text: &str) -> Result<Self, Fault> {
-        let mut members = Members { draft: Self::default(), fault: None };
-        let mut json = serde_json::Deserializer::from_str(text);
-        let read = json.deserialize_map(&mut members).and_then(|()| json.end());
-        match (read, members.fault) {
-            (Err(error), _) => Err(Fault::of_body(NotJson(&error))),
-            (Ok(()), Some(fault)) => Err(fault),
-            (Ok(()), None) => Ok(members.draft),
-        }
-    }
-
     fn complete(self) -> Result<ChargeRequest, Fault> {
         let missing =
             |member: &str, what: &str| Fault::of(member, format_args!("is missing, required is {what}"));
@@ -228,7 +279,7 @@ impl Draft {
             order_id: self.order_id.ok_or_else(|| missing("order_id", "a string of 1 to 128 characters"))?,
             amount: self.amount.ok_or_else(|| missing("amount", "a whole number of minor units"))?,
             currency: self.currency.ok_or_else(|| missing("currency", "an ISO 4217 code such as \"EUR\""))?,
-            payment_method: self.payment_method.unwrap_or_default(),
+            payment_method: self.payment_method,
             capture: self.capture.unwrap_or_default(),
             metadata: self.metadata.unwrap_or_default(),
         })
@@ -289,12 +340,13 @@ fn parse_currency(token: &str) -> Result<Currency, Fault> {
 }
 
 fn parse_payment_method(token: &str) -> Result<PaymentMethod, Fault> {
-    const ALLOWED: &str = "tok_approve or tok_decline";
+    const ALLOWED: &str = "a token of 1 to 255 characters of printable ASCII without space, such as tok_approve";
     let name = text_of("payment_method", token, ALLOWED)?;
     PaymentMethod::parse(&name).ok_or_else(|| {
+        let length = name.chars().count();
         Fault::of(
             "payment_method",
-            format_args!("is a token that the ledger does not know, allowed is {ALLOWED}"),
+            format_args!("is a string of {length} characters that is no token, allowed is {ALLOWED}"),
         )
     })
 }
@@ -372,12 +424,12 @@ impl fmt::Display for NotJson<'_> {
 }
 
 /// Reads the members of the body. After the first fault the rest is only checked for being JSON.
-struct Members {
-    draft: Draft,
+struct Members<F> {
+    member: F,
     fault: Option<Fault>,
 }
 
-impl<'de> Visitor<'de> for &mut Members {
+impl<'de, F: FnMut(&str, &RawValue) -> Result<(), Fault>> Visitor<'de> for &mut Members<F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -388,7 +440,7 @@ impl<'de> Visitor<'de> for &mut Members {
         while let Some(name) = members.next_key_seed(Text)? {
             let value: &RawValue = members.next_value()?;
             if self.fault.is_none() {
-                self.fault = self.draft.set(&name, value).err();
+                self.fault = (self.member)(&name, value).err();
             }
         }
         Ok(())
@@ -509,7 +561,8 @@ mod tests {
         assert_eq!(request.order_id.as_str(), "o-1001");
         assert_eq!(request.amount.minor_units(), 2500);
         assert_eq!(request.currency.code(), "EUR");
-        assert_eq!(request.payment_method, PaymentMethod::Approve);
+        assert_eq!(request.payment_method, None);
+        assert_eq!(TestToken::of(&request), Ok(TestToken::Approve));
         assert_eq!(request.capture, Capture::AtOnce);
         assert_eq!(request.metadata.to_json(), None);
     }
@@ -519,7 +572,7 @@ mod tests {
         let body =
             with(r#""payment_method":"tok_decline","capture":false,"metadata":{"a\"":"\u00e9","b":""}"#);
         let request = ChargeRequest::parse(body.as_bytes()).unwrap();
-        assert_eq!(request.payment_method, PaymentMethod::Decline);
+        assert_eq!(TestToken::of(&request), Ok(TestToken::Decline));
         assert_eq!(request.capture, Capture::Later);
         assert_eq!(request.metadata.to_json().as_deref(), Some(r#"{"a\"":"é","b":""}"#));
     }
@@ -547,7 +600,7 @@ mod tests {
             (r#""note":1"#, "note: note is not a member of a charge, allowed are order_id, amount, currency, payment_method, capture and metadata".to_owned()),
             (r#""capture":null"#, "capture: capture is null, allowed is true or false".to_owned()),
             (r#""capture":"true""#, "capture: capture is a string, allowed is true or false".to_owned()),
-            (r#""payment_method":"tok_pending""#, "payment_method: payment_method is a token that the ledger does not know, allowed is tok_approve or tok_decline".to_owned()),
+            (r#""payment_method":"tok pending""#, "payment_method: payment_method is a string of 11 characters that is no token, allowed is a token of 1 to 255 characters of printable ASCII without space, such as tok_approve".to_owned()),
             (r#""metadata":[]"#, "metadata: metadata is an array, allowed is an object of at most 20 strings".to_owned()),
             (r#""metadata":{"a":1}"#, "metadata.a: metadata.a is a number, allowed is a string of at most 500 characters".to_owned()),
             (r#""metadata":{"a":"","a":""}"#, "metadata.a: metadata.a stands twice, allowed is once".to_owned()),

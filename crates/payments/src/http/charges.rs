@@ -7,31 +7,35 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
 use unavez_core::answer::{Answer, Conclusion};
-use unavez_core::decision::{Decision, Incoming, decide};
-use unavez_core::fingerprint::Fingerprint;
 use unavez_core::identity::Tenant;
 use unavez_core::key::Key;
-use unavez_core::outcome::Effect;
 use unavez_core::problem::Code;
-use unavez_core::record::{Exposure, Fence, Finish, Record, State as RecordState};
+use unavez_core::record::{Finish, Record, State as RecordState};
 use unavez_core::time::Time;
 use unavez_store::sqlite::{Abort, Claimed, OneCommit, WriteTx};
 use unavez_tower::answers::Ran;
 use unavez_tower::body::Body;
 use unavez_tower::door::{Admitted, Ambiguous, Entry};
-use unavez_tower::engine::{Kind, Met};
+use unavez_tower::engine::Met;
 use unavez_tower::headers::IDEMPOTENT_REPLAYED;
 use unavez_tower::problem::Problem;
 
 use super::edge::Call;
 use super::post::{self, Received, Stage};
 use super::query::{Query, invalid};
+use super::told::{self, Past};
 use super::wire::UntimedCharge;
 use super::{answer, books_problem, json, wire};
+use crate::acquirer::{self, Instruction, Outgoing, Subject, Unsendable};
 use crate::auth::Role;
-use crate::books::booking::{self, Booked, Booking, Earlier, Verdict};
-use crate::books::{ChargeFilter, TenantNumber};
-use crate::charge::{Charge, ChargeId, ChargeRequest, Fault, OrderId, Status, card};
+use crate::books::booking::{self, Booked, Booking, Verdict};
+use crate::books::{ChargeFilter, TenantNumber, charge_rows, operations};
+use crate::charge::request::Capture;
+use crate::charge::{ChargeId, ChargeRequest, Fault, OrderId, Status, TestToken, card};
+use crate::metrics::Route;
+use crate::outside::Outside;
+use crate::outside::begin::{Task, already_charged};
+use crate::outside::carry::Errand;
 use crate::request_id::RequestId;
 use crate::service::App;
 use crate::settings::SameOrder;
@@ -83,7 +87,7 @@ async fn charge(app: &Arc<App>, call: &Call, request: Request) -> Result<http::R
     call.caller.require(&[Role::Charge])?;
     let received = Box::pin(Received::read(app, request)).await?;
     match judge(app, &call.caller.tenant, received)? {
-        Judged::Valid(order) => pay(app, call, &order).await,
+        Judged::Valid(order) => pay(app, call, *order).await,
         Judged::Invalid(admitted, fault) => Box::pin(refuse_invalid(app, &admitted, &fault)).await,
         Judged::Ambiguous(ambiguous) => Ok(Box::pin(app.engine.refuse_ambiguous(*ambiguous)).await),
     }
@@ -100,6 +104,13 @@ enum Judged {
 struct Order {
     admitted: Admitted,
     request: ChargeRequest,
+    way: Way,
+}
+
+/// Where a charge goes, and what it needs there.
+enum Way {
+    Ledger(TestToken),
+    Outside(Arc<Outside>, Outgoing),
 }
 
 fn judge(app: &App, tenant: &Tenant, received: Received) -> Result<Judged, Problem> {
@@ -108,7 +119,10 @@ fn judge(app: &App, tenant: &Tenant, received: Received) -> Result<Judged, Probl
     // What differs from the first request is told by its name, and names can be card numbers too.
     let door = if hides_card { &app.discreet_door } else { &app.door };
     Ok(match (received.admit(app, door, tenant)?, parsed) {
-        (Entry::Admitted(admitted), Ok(request)) => Judged::Valid(Box::new(Order { admitted, request })),
+        (Entry::Admitted(admitted), Ok(request)) => match Way::of(app, &admitted, &request) {
+            Ok(way) => Judged::Valid(Box::new(Order { admitted, request, way })),
+            Err(fault) => Judged::Invalid(Box::new(admitted), fault),
+        },
         (Entry::Admitted(admitted), Err(fault)) => Judged::Invalid(Box::new(admitted), fault),
         (Entry::Ambiguous(_), Err(fault)) if hides_card => return Err(fault_problem(&fault)),
         (Entry::Ambiguous(ambiguous), _) => Judged::Ambiguous(Box::new(ambiguous)),
@@ -116,35 +130,82 @@ fn judge(app: &App, tenant: &Tenant, received: Received) -> Result<Judged, Probl
     })
 }
 
-async fn pay(app: &Arc<App>, call: &Call, order: &Order) -> Result<http::Response<Body>, Problem> {
-    let response = Charging::new(app, call, order).await?.run().await?;
+impl Way {
+    /// What cannot be sent is refused before anything is claimed: composing a request is a pure function of it.
+    fn of(app: &App, admitted: &Admitted, request: &ChargeRequest) -> Result<Self, Fault> {
+        let Some(outside) = &app.outside else { return TestToken::of(request).map(Self::Ledger) };
+        let instruction = Instruction {
+            subject: Subject {
+                operation_id: admitted.id().operation_id(),
+                kind: acquirer::Kind::Payment,
+                tenant: admitted.tenant().clone(),
+                amount: request.amount,
+                currency: request.currency,
+                payment: None,
+                claimed_at: app.store.clock().now(),
+            },
+            order_id: request.order_id.clone(),
+            payment_method: request.payment_method.as_ref().map(|method| method.as_str().into()),
+            captures_at_once: request.capture == Capture::AtOnce,
+            metadata: request.metadata.to_json(),
+        };
+        match outside.acquirer.compose(&instruction) {
+            Ok(outgoing) => Ok(Self::Outside(Arc::clone(outside), outgoing)),
+            Err(Unsendable { member, detail }) => Err(Fault { member: member.into(), detail }),
+        }
+    }
+}
+
+async fn pay(app: &Arc<App>, call: &Call, order: Order) -> Result<http::Response<Body>, Problem> {
+    let (amount, currency) = (order.request.amount, order.request.currency);
+    let tenant = match app.tenants.known(order.admitted.tenant()) {
+        Some(number) => number,
+        None => Box::pin(register(app, order.admitted.tenant())).await?,
+    };
+    let response = match order.way {
+        Way::Ledger(token) => {
+            let order = (&order.admitted, &order.request, token);
+            Charging::new(app, call, tenant, order).run().await?
+        }
+        Way::Outside(outside, outgoing) => {
+            let errand = Errand {
+                outside,
+                kind: app.kind.clone(),
+                admitted: order.admitted,
+                task: Task::Payment { request: order.request, tenant, outgoing },
+                request_id: call.request_id,
+                route: Route::Charges,
+            };
+            Box::pin(errand.run()).await?
+        }
+    };
     if response.headers().contains_key(IDEMPOTENT_REPLAYED) {
-        app.metrics.replayed();
+        app.metrics.replayed(Route::Charges);
         if response.status() == StatusCode::CREATED {
-            app.metrics.saved(order.request.amount, order.request.currency);
+            app.metrics.saved(amount, currency);
         }
     }
     Ok(response)
 }
 
-/// An invalid body claims nothing, but a record that is there answers for itself (P7), and so does a charge whose
+/// An invalid body claims nothing, but a record that is there answers for itself (P7), and so does an operation whose
 /// record is gone (P21).
-async fn refuse_invalid(
+pub(super) async fn refuse_invalid(
     app: &App,
     admitted: &Admitted,
     fault: &Fault,
 ) -> Result<http::Response<Body>, Problem> {
     let id = admitted.id();
-    if let Some(earlier) = app.books.earlier(id).await.map_err(|error| books_problem(&error))? {
+    if let Some(past) = app.books.past(id).await.map_err(|error| books_problem(&error))? {
         let live = app.books.has_live_record(id).await.map_err(|error| books_problem(&error))?;
         if !live {
-            return answer_earlier(app, earlier, admitted).await;
+            return post::answer_past(&app.engine, past, admitted, &app.kind, app.store.clock().now()).await;
         }
     }
-    Ok(app.engine.refuse_invalid(admitted, &Kind::Transactional, fault_problem(fault)).await)
+    Ok(app.engine.refuse_invalid(admitted, &app.kind, fault_problem(fault)).await)
 }
 
-fn fault_problem(fault: &Fault) -> Problem {
+pub(super) fn fault_problem(fault: &Fault) -> Problem {
     invalid(&fault.member, fault.detail.to_string())
 }
 
@@ -162,6 +223,7 @@ struct Charging<'a> {
     app: &'a Arc<App>,
     admitted: &'a Admitted,
     request: &'a ChargeRequest,
+    token: TestToken,
     tenant: TenantNumber,
     request_id: RequestId,
     shared: Arc<Shared>,
@@ -179,22 +241,23 @@ struct Shared {
 enum Refusal {
     /// The caller gave up before the writer began.
     Withdrawn,
-    /// The operation has a charge from before its record expired.
-    Before(Box<Earlier>),
+    /// The operation is known from before its record expired.
+    Before(Box<Past>),
 }
 
 impl<'a> Charging<'a> {
-    async fn new(app: &'a Arc<App>, call: &Call, order: &'a Order) -> Result<Self, Problem> {
-        let Order { admitted, request } = order;
-        let tenant = match app.tenants.known(admitted.tenant()) {
-            Some(number) => number,
-            None => Box::pin(register(app, admitted.tenant())).await?,
-        };
-        Ok(Self { app, admitted, request, tenant, request_id: call.request_id, shared: Arc::default() })
+    fn new(
+        app: &'a Arc<App>,
+        call: &Call,
+        tenant: TenantNumber,
+        (admitted, request, token): (&'a Admitted, &'a ChargeRequest, TestToken),
+    ) -> Self {
+        Self { app, admitted, request, token, tenant, request_id: call.request_id, shared: Arc::default() }
     }
 
     async fn run(&self) -> Result<http::Response<Body>, Problem> {
-        if let Some((record, now)) = self.recall()
+        // Most repeats come soon, and need neither the writer nor what is prepared for it.
+        if let Some((record, now)) = post::recall(&self.app.store, self.admitted)
             && let Some(response) = self.meet(record, now).await
         {
             return Ok(response);
@@ -211,21 +274,15 @@ impl<'a> Charging<'a> {
                         return Ok(response);
                     }
                 }
-                OneCommit::Refused(Refusal::Before(earlier)) => {
-                    return Box::pin(answer_earlier(self.app, *earlier, self.admitted)).await;
+                OneCommit::Refused(Refusal::Before(past)) => {
+                    let now = self.app.store.clock().now();
+                    let answer = post::answer_past(&self.app.engine, *past, self.admitted, &self.app.kind, now);
+                    return Box::pin(answer).await;
                 }
                 OneCommit::Refused(Refusal::Withdrawn) => break,
             }
         }
         Err(Problem::new(Code::StoreUnavailable).with_detail("the key's record changed too often"))
-    }
-
-    /// The live record of a recent request with this key: most repeats come soon, and need neither the writer nor what
-    /// is prepared for it.
-    fn recall(&self) -> Option<(Arc<Record>, Time)> {
-        let (record, now) = self.app.store.recall(self.admitted.id())?;
-        let owned = record.tenant == *self.admitted.tenant() && record.key == *self.admitted.key();
-        (owned && !record.is_expired(now)).then_some((record, now))
     }
 
     fn finished(&self, record: &Record) -> http::Response<Body> {
@@ -237,7 +294,7 @@ impl<'a> Charging<'a> {
                 Conclusion::Approved | Conclusion::Cancelled => {}
             }
         }
-        self.app.metrics.executed();
+        self.app.metrics.executed(Route::Charges);
         if let Some(first) = self.shared.suspected_duplicate_of.get() {
             self.app.metrics.suspect_duplicate();
             let (key, charge) = (record.key.log_hash(), ChargeId::of(record.id.operation_id()));
@@ -248,11 +305,10 @@ impl<'a> Charging<'a> {
 
     /// Answers a request whose key has a live record; `None`: the record has just expired, and the key may be claimed.
     async fn meet(&self, record: Arc<Record>, now: Time) -> Option<http::Response<Body>> {
-        // A cancellation is no charge, so no charge can equal it: it answers whatever comes under its key.
-        if is_cancelled(&record) || is_plain_repeat(&record, now, self.admitted, self.app) {
+        if post::is_cancelled(&record) || post::is_plain_repeat(&self.app.engine, &record, now, self.admitted) {
             return Some(self.app.engine.replay(&record, Ran::Another));
         }
-        match Box::pin(self.app.engine.meet(record, now, self.admitted, &Kind::Transactional)).await {
+        match Box::pin(self.app.engine.meet(record, now, self.admitted, &self.app.kind)).await {
             Met::Answer(response) => Some(response),
             Met::Claim(_) => None,
             // The ledger leaves no attempt behind; this one belongs to an acquirer that is not configured here.
@@ -286,12 +342,13 @@ impl Job {
             operation: admitted.id(),
             tenant: charging.tenant,
             request: charging.request.clone(),
+            token: charging.token,
             fingerprint: admitted.fingerprint().encode(),
             request_id,
         };
         let charge = booking.charge(Time::MIN);
         let outcome = match charge.status {
-            Status::Declined => UntimedOutcome::Declined(declined(charge.id, request_id)),
+            Status::Declined => UntimedOutcome::Declined(told::declined_by_ledger(charge.id, request_id)),
             _ => UntimedOutcome::Charged(UntimedCharge::of(&charge)),
         };
         Self {
@@ -309,35 +366,44 @@ impl Job {
         if !self.shared.stage.begin() {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
-        let same_order = self.app.settings.same_order;
-        let charged_before = match same_order {
+        if let Some(known) = operations::find(tx, self.booking.operation)? {
+            // It went outside, when that was the acquirer.
+            let charge = charge_rows::read(tx, known.charge)?.life.charge;
+            return Err(Abort::Refuse(Refusal::Before(Box::new(Past::of(&known, &charge)))));
+        }
+        let settings = &self.app.settings;
+        let charged_before = match settings.same_order {
             SameOrder::Allow => None,
-            SameOrder::Warn | SameOrder::Refuse => self.booking.charge_of_order(tx)?,
+            SameOrder::Warn | SameOrder::Refuse => {
+                let since = now.minus(settings.same_order_window);
+                booking::charge_of_order(tx, self.booking.tenant, &self.booking.request.order_id, since)?
+            }
         };
-        if let (Some(charge), SameOrder::Refuse) = (charged_before, same_order) {
+        if let (Some(first), SameOrder::Refuse) = (charged_before, settings.same_order) {
             return match booking::find(tx, self.booking.operation)? {
-                Some(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new(earlier)))),
-                None => Ok(self.refuse_order(charge)),
+                Some(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new(earlier.into())))),
+                None => Ok(self.refuse_order(first)),
             };
         }
-        match self.booking.write(tx, now)? {
-            Booked::Before(earlier) => Err(Abort::Refuse(Refusal::Before(earlier))),
+        match self.booking.write(tx, charged_before, now)? {
+            Booked::Before(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new((*earlier).into())))),
             Booked::New(verdict) => {
-                if let (Some(charge), true) = (charged_before, verdict != Verdict::Declined) {
+                if let (Some(first), true) = (charged_before, verdict != Verdict::Declined) {
                     // Set once: the effect runs once.
-                    let _ = self.shared.suspected_duplicate_of.set(charge);
+                    let _ = self.shared.suspected_duplicate_of.set(first);
                 }
-                Ok(self.finish(now))
+                Ok(self.finish(charged_before, now))
             }
         }
     }
 
-    fn finish(self, now: Time) -> Finish {
+    fn finish(self, suspected_duplicate_of: Option<ChargeId>, now: Time) -> Finish {
         let id = ChargeId::of(self.booking.operation.operation_id());
         let (conclusion, answer) = match self.outcome {
             UntimedOutcome::Declined(answer) => (Conclusion::Declined, answer),
             UntimedOutcome::Charged(charge) => {
-                (Conclusion::Approved, charged(id, charge.at(now), self.request_id))
+                let json = charge.at(now, suspected_duplicate_of);
+                (Conclusion::Approved, told::charge_answer(StatusCode::CREATED, id, json, self.request_id))
             }
         };
         Finish {
@@ -349,11 +415,7 @@ impl Job {
     }
 
     fn refuse_order(self, charge: ChargeId) -> Finish {
-        let problem = Problem::new(Code::OrderAlreadyCharged)
-            .with_detail("the order has a charge under another key")
-            .with_member("order_id")
-            .with_resource(charge.to_string());
-        let answer = post::problem_answer(&problem, self.request_id);
+        let answer = post::problem_answer(&already_charged(charge), self.request_id);
         Finish {
             conclusion: Conclusion::Refused,
             answer: self.app.engine.seal(&self.tenant, &self.key, answer),
@@ -361,77 +423,6 @@ impl Job {
             resource: None,
         }
     }
-}
-
-/// Answers from the books, where the record's time is over (P21): as a record would that never expires.
-async fn answer_earlier(
-    app: &App,
-    earlier: Earlier,
-    admitted: &Admitted,
-) -> Result<http::Response<Body>, Problem> {
-    let fingerprint = Fingerprint::decode(&earlier.fingerprint).map_err(|error| {
-        tracing::error!(charge = %earlier.charge.id, ?error, "stored fingerprint cannot be read");
-        Problem::new(Code::Internal)
-    })?;
-    let (conclusion, answer) = told(&earlier.charge, earlier.request_id);
-    let created_at = earlier.charge.created_at;
-    let now = app.store.clock().now();
-    let record = Record {
-        id: admitted.id(),
-        tenant: admitted.tenant().clone(),
-        key: admitted.key().clone(),
-        fingerprint,
-        fence: Fence { version: 1, attempt: app.engine.new_attempt() },
-        attempts: 1,
-        exposure: Exposure::Contained,
-        sighted: false,
-        created_at,
-        attempt_started_at: created_at,
-        latest_send_at: created_at,
-        state: RecordState::Finished {
-            at: created_at,
-            expires_at: now.plus(app.settings.timings.response_ttl),
-            conclusion,
-            answer,
-            resource: Some(earlier.charge.id.to_string().into()),
-        },
-    };
-    match app.engine.meet(Arc::new(record), now, admitted, &Kind::Transactional).await {
-        Met::Answer(response) => Ok(response),
-        Met::Claim(_) | Met::TakeOver(_) => Err(Problem::new(Code::Internal)),
-    }
-}
-
-/// Whether the engine would replay this record without looking at anything else. Most repeats are such, and are
-/// answered without a future.
-fn is_plain_repeat(record: &Record, now: Time, admitted: &Admitted, app: &App) -> bool {
-    let fingerprint = admitted.fingerprint();
-    let response_ttl = app.settings.timings.response_ttl;
-    let incoming = Incoming { fingerprint, effect: Effect::Transactional, response_ttl };
-    record.fingerprint.comparable(fingerprint) && decide(record, &incoming, now) == Decision::Replay
-}
-
-pub(super) fn is_cancelled(record: &Record) -> bool {
-    matches!(record.state, RecordState::Finished { conclusion: Conclusion::Cancelled, .. })
-}
-
-/// What the caller of a charge is told when its record is long gone: what a repeat was told before.
-fn told(charge: &Charge, request_id: RequestId) -> (Conclusion, Answer) {
-    match charge.status {
-        Status::Declined => (Conclusion::Declined, declined(charge.id, request_id)),
-        _ => (Conclusion::Approved, charged(charge.id, wire::charge_json(charge), request_id)),
-    }
-}
-
-fn charged(id: ChargeId, json: String, request_id: RequestId) -> Answer {
-    post::json_answer(StatusCode::CREATED, Some(format!("/v1/charges/{id}")), json, request_id)
-}
-
-fn declined(id: ChargeId, request_id: RequestId) -> Answer {
-    let problem = Problem::new(Code::ChargeDeclined)
-        .with_detail("the acquirer declined the payment method")
-        .with_resource(id.to_string());
-    post::problem_answer(&problem, request_id)
 }
 
 /// One charge as it is now.

@@ -31,6 +31,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 pub(super) enum Access {
     /// Anybody, also where there are keys.
     Everybody,
+    /// Anybody whose body is signed; the route checks that. Bounded like callers.
+    Signed,
     /// Whoever has a key; the route asks for roles itself.
     Callers,
     /// Callers with the operator role.
@@ -117,6 +119,10 @@ impl EdgeLayer {
         match self.access {
             // Whoever watches the service must see it above all when it is overloaded.
             Access::Everybody => Ok(Admitted { caller: self.app.gate.anyone(), _place: None }),
+            Access::Signed => {
+                let place = self.app.inside.enter()?;
+                Ok(Admitted { caller: self.app.gate.anyone(), _place: Some(place) })
+            }
             Access::Operators => {
                 let caller = self.app.gate.caller(request.headers())?;
                 caller.require(&[Role::Operator])?;

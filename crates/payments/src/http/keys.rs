@@ -21,14 +21,12 @@ use unavez_tower::door::{Admitted, Entry};
 use unavez_tower::engine::{Kind, Met};
 use unavez_tower::problem::Problem;
 
-use super::charges::is_cancelled;
 use super::edge::Call;
 use super::post::{self, Received, Stage};
 use super::query::{Query, invalid};
 use super::{answer, books_problem, json, wire};
 use crate::auth::Role;
-use crate::books::booking;
-use crate::charge::Status;
+use crate::books;
 use crate::request_id::RequestId;
 use crate::service::App;
 
@@ -237,7 +235,7 @@ impl Cancellation {
                 }
                 _ => Err(open(&record)),
             },
-            OneCommit::Conflict { record, .. } if is_cancelled(&record) => {
+            OneCommit::Conflict { record, .. } if post::is_cancelled(&record) => {
                 Ok(self.app.engine.replay(&record, Ran::Another))
             }
             OneCommit::Conflict { record, now } => {
@@ -266,18 +264,16 @@ impl Cancellation {
         if !self.stage.begin() {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
-        // A charge whose record has expired is as final as ever (P21).
-        let charged = booking::find(tx, self.target_id)?.map(|earlier| match earlier.charge.status {
-            Status::Declined => Conclusion::Declined,
-            _ => Conclusion::Approved,
-        });
+        // An operation whose record has expired is as final as ever (P21).
+        let past = books::past(tx, self.target_id)?;
+        let charged = past.and_then(|past| past.told).map(|told| told.conclusion);
         if own == self.target_id {
             return match charged {
                 Some(conclusion) => Err(Abort::Refuse(Refusal::Finished(conclusion))),
                 None => Ok(self.tombstone()),
             };
         }
-        if booking::find(tx, own)?.is_some() {
+        if books::past(tx, own)?.is_some() {
             return Err(Abort::Refuse(Refusal::OwnKeyCharged));
         }
         let conclusion = match charged {

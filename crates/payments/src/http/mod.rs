@@ -29,9 +29,12 @@ mod keys;
 mod ledger;
 pub(crate) mod openapi;
 mod ops;
-mod post;
+pub(crate) mod post;
 mod query;
-mod wire;
+mod steps;
+pub(crate) mod told;
+mod webhooks;
+pub(crate) mod wire;
 
 /// Roles that may look at charges and the ledger.
 const READERS: &[Role] = &[Role::Read, Role::Operator];
@@ -43,6 +46,11 @@ pub(crate) fn public(app: &Arc<App>) -> Router {
     Router::new()
         .merge(routes.of(Route::Charges, Access::Callers, post(charges::create).get(charges::list)))
         .merge(routes.of(Route::Charge, Access::Callers, get(charges::show)))
+        .merge(routes.of(Route::Capture, Access::Callers, post(steps::capture)))
+        .merge(routes.of(Route::Void, Access::Callers, post(steps::void)))
+        .merge(routes.of(Route::Refunds, Access::Callers, post(steps::refund)))
+        .merge(routes.of(Route::Refund, Access::Callers, get(steps::show_refund)))
+        .merge(routes.of(Route::Webhook, Access::Signed, post(webhooks::receive)))
         .merge(routes.of(Route::Entries, Access::Callers, get(ledger::entries)))
         .merge(routes.of(Route::Summary, Access::Callers, get(ledger::summary)))
         .merge(routes.at("/v1/idempotency-keys", Route::KeyStatus, Access::Callers, get(keys::find)))

@@ -5,7 +5,7 @@ use unavez_core::problem::Code;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoParams, Modify, OpenApi, ToResponse, ToSchema};
 
-use super::{charges, keys, ledger, ops};
+use super::{charges, keys, ledger, ops, steps, webhooks};
 
 /// The document as it is served.
 pub(crate) fn document_json() -> String {
@@ -27,11 +27,16 @@ pub(crate) fn document_json() -> String {
         charges::create,
         charges::list,
         charges::show,
+        steps::capture,
+        steps::void,
+        steps::refund,
+        steps::show_refund,
         ledger::entries,
         ledger::summary,
         keys::show,
         keys::find,
         keys::cancel,
+        webhooks::receive,
         ops::health,
         ops::ready,
         ops::metrics,
@@ -42,6 +47,7 @@ pub(crate) fn document_json() -> String {
     security((), ("api_key" = [])),
     tags(
         (name = "charges", description = "Charging"),
+        (name = "refunds", description = "Paying back"),
         (name = "ledger", description = "What moved"),
         (name = "keys", description = "What became of a key"),
         (name = "operations", description = "For machines that watch")
@@ -97,9 +103,11 @@ pub(super) struct ChargeRequestDocument {
     /// ISO 4217, upper case.
     #[schema(example = "EUR", pattern = "^[A-Z]{3}$")]
     currency: String,
-    #[schema(default = "tok_approve")]
+    /// What pays: a token of the acquirer's. The ledger knows `tok_approve` and `tok_decline`, the sandbox some more;
+    /// with both, none means `tok_approve`.
+    #[schema(example = "tok_approve", min_length = 1, max_length = 255, nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    payment_method: Option<PaymentMethodDocument>,
+    payment_method: Option<String>,
     /// Whether the money moves at once.
     #[schema(default = true, nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,17 +118,15 @@ pub(super) struct ChargeRequestDocument {
     metadata: Option<std::collections::BTreeMap<String, String>>,
 }
 
-/// A test token of the ledger.
+/// How much of it. Further members and `null` are refused; no body at all is `{}`.
 #[derive(Serialize, ToSchema)]
-#[expect(dead_code, reason = "describes words that are read by hand")]
-#[schema(as = PaymentMethod)]
-pub(super) enum PaymentMethodDocument {
-    /// Always approved.
-    #[serde(rename = "tok_approve")]
-    Approve,
-    /// Always declined: 402.
-    #[serde(rename = "tok_decline")]
-    Decline,
+#[schema(as = StepRequest)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepRequestDocument {
+    /// Minor units; without it all there is.
+    #[schema(example = 2500, minimum = 1, maximum = 999_999_999_999_i64, nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    amount: Option<i64>,
 }
 
 /// Why a request was refused (RFC 9457).

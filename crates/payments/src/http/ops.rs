@@ -21,12 +21,12 @@ use crate::service::App;
     get,
     path = "/healthz",
     tag = "operations",
-    responses((status = 200, description = "The process answers", body = wire::Health))
+    responses((status = 200, description = "The process answers", body = wire::Health<'_>))
 )]
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     let health = wire::Health {
         status: "ok",
-        acquirer: app.settings.acquirer.as_str(),
+        acquirer: app.acquirer_word(),
         version: env!("CARGO_PKG_VERSION"),
     };
     answer(Ok(json(wire::to_json(&health))))
@@ -67,6 +67,7 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
     )
 )]
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
+    app.measure_undecided().await;
     let encoded = app.metrics.encode(&app.store.stats()).map(|text| {
         let mut response = http::Response::new(Body::from(text));
         let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");

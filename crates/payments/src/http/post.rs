@@ -1,24 +1,31 @@
 //! What every POST under a key does before and around its commit.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use axum::extract::Request;
 use bytes::Bytes;
 use http::Response;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use unavez_core::answer::{Answer, Content};
+use unavez_core::answer::{Answer, Conclusion, Content};
+use unavez_core::decision::{Decision, Incoming, decide};
+use unavez_core::fingerprint::Fingerprint;
 use unavez_core::identity::Tenant;
 use unavez_core::key::Key;
+use unavez_core::outcome::Effect;
 use unavez_core::problem::Code;
-use unavez_core::record::{Claim, Exposure};
+use unavez_core::record::{Claim, Exposure, Fence, Record, State};
+use unavez_core::time::Time;
 use unavez_store::StoreError;
-use unavez_store::sqlite::OneCommit;
+use unavez_store::sqlite::{OneCommit, SqliteStore};
 use unavez_tower::body::Body;
 use unavez_tower::door::{Admitted, Door, Entry};
+use unavez_tower::engine::{Engine, Kind, Met};
 use unavez_tower::headers::ORIGINAL_REQUEST_ID;
 use unavez_tower::problem::{MEDIA_TYPE, Problem};
 
 use super::body;
+use super::told::Past;
 use crate::request_id::RequestId;
 use crate::service::App;
 
@@ -66,7 +73,7 @@ pub(super) fn claim(app: &App, admitted: &Admitted) -> Claim {
 /// Dropping the future of a command does not tell which of the two it was. This does, so that a caller whom the store
 /// keeps waiting learns whether its operation can have run.
 #[derive(Default)]
-pub(super) struct Stage(AtomicU8);
+pub(crate) struct Stage(AtomicU8);
 
 const QUEUED: u8 = 0;
 const BEGUN: u8 = 1;
@@ -74,17 +81,82 @@ const WITHDRAWN: u8 = 2;
 
 impl Stage {
     /// The writer begins; `false`: the caller has given up, and nothing is to be done.
-    pub(super) fn begin(&self) -> bool {
+    pub(crate) fn begin(&self) -> bool {
         self.leave_queue(BEGUN)
     }
 
     /// The caller gives up; `false`: the writer has begun.
-    fn withdraw(&self) -> bool {
+    pub(crate) fn withdraw(&self) -> bool {
         self.leave_queue(WITHDRAWN)
     }
 
     fn leave_queue(&self, to: u8) -> bool {
         self.0.compare_exchange(QUEUED, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// Whether the engine would replay this record without looking at anything else. Most repeats are such, and are
+/// answered without a future.
+pub(crate) fn is_plain_repeat(engine: &Engine, record: &Record, now: Time, admitted: &Admitted) -> bool {
+    let fingerprint = admitted.fingerprint();
+    // A finished record is replayed on whichever route; see core's table.
+    let incoming =
+        Incoming { fingerprint, effect: Effect::Transactional, response_ttl: engine.timings().response_ttl };
+    record.fingerprint.comparable(fingerprint) && decide(record, &incoming, now) == Decision::Replay
+}
+
+/// A cancellation is no operation, so no request can equal it: it answers whatever comes under its key.
+pub(crate) fn is_cancelled(record: &Record) -> bool {
+    matches!(record.state, State::Finished { conclusion: Conclusion::Cancelled, .. })
+}
+
+/// The live record of a recent request with this key, which needs no trip to the store.
+pub(crate) fn recall(store: &SqliteStore, admitted: &Admitted) -> Option<(Arc<Record>, Time)> {
+    let (record, now) = store.recall(admitted.id())?;
+    let owned = record.tenant == *admitted.tenant() && record.key == *admitted.key();
+    (owned && !record.is_expired(now)).then_some((record, now))
+}
+
+/// Answers from the books, where the record's time is over (P21): as a record would that never expires.
+pub(crate) async fn answer_past(
+    engine: &Engine,
+    past: Past,
+    admitted: &Admitted,
+    kind: &Kind,
+    now: Time,
+) -> Result<Response<Body>, Problem> {
+    let fingerprint = Fingerprint::decode(&past.fingerprint).map_err(|error| {
+        tracing::error!(id = %admitted.id(), ?error, "stored fingerprint cannot be read");
+        Problem::new(Code::Internal)
+    })?;
+    let created_at = past.created_at;
+    let record = Record {
+        id: admitted.id(),
+        tenant: admitted.tenant().clone(),
+        key: admitted.key().clone(),
+        fingerprint,
+        fence: Fence { version: 1, attempt: engine.new_attempt() },
+        attempts: 1,
+        exposure: Exposure::Contained,
+        sighted: false,
+        created_at,
+        attempt_started_at: created_at,
+        latest_send_at: created_at,
+        state: match past.told {
+            // Nothing may be told of it but that it is not known, and nothing may run.
+            None => State::Abandoned { at: created_at },
+            Some(told) => State::Finished {
+                at: created_at,
+                expires_at: now.plus(engine.timings().response_ttl),
+                conclusion: told.conclusion,
+                answer: told.answer,
+                resource: told.resource,
+            },
+        },
+    };
+    match engine.meet(Arc::new(record), now, admitted, kind).await {
+        Met::Answer(response) => Ok(response),
+        Met::Claim(_) | Met::TakeOver(_) => Err(Problem::new(Code::Internal)),
     }
 }
 
@@ -111,7 +183,7 @@ pub(super) async fn committed<T>(
     }
 }
 
-fn not_committed(key: &Key, error: &StoreError) -> Problem {
+pub(crate) fn not_committed(key: &Key, error: &StoreError) -> Problem {
     match error {
         StoreError::InDoubt(_) => {
             tracing::error!(key = %key.log_hash(), %error, "commit in doubt");
@@ -137,7 +209,7 @@ pub(super) fn store_problem(error: &StoreError) -> Problem {
 }
 
 /// 504: the commit may have happened. The repeat finds out (P12).
-fn in_doubt(key: &Key) -> Problem {
+pub(crate) fn in_doubt(key: &Key) -> Problem {
     Problem::own_outcome_unknown().with_key_status(key_status_path(key))
 }
 
@@ -147,7 +219,7 @@ pub(super) fn key_status_path(key: &Key) -> String {
 }
 
 /// An answer of JSON, to be stored with the id of the request that caused it.
-pub(super) fn json_answer(
+pub(crate) fn json_answer(
     status: http::StatusCode,
     location: Option<String>,
     body: impl Into<Bytes>,
@@ -160,7 +232,7 @@ pub(super) fn json_answer(
 }
 
 /// A refusal that is final: stored and replayed like any other answer.
-pub(super) fn problem_answer(problem: &Problem, request_id: RequestId) -> Answer {
+pub(crate) fn problem_answer(problem: &Problem, request_id: RequestId) -> Answer {
     let headers = vec![
         ("content-type".into(), Bytes::from_static(MEDIA_TYPE.as_bytes())),
         (ORIGINAL_REQUEST_ID.as_str().into(), request_id.to_string().into()),

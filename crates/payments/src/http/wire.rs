@@ -13,8 +13,9 @@ use serde_json::value::RawValue;
 use unavez_core::time::Time;
 use utoipa::ToSchema;
 
-use crate::books::{CurrencySummary, Entry, KeyStatus};
-use crate::charge::Charge;
+use crate::books::operations::Operation;
+use crate::books::{CurrencySummary, Entry, KeyStatus, OperationStanding};
+use crate::charge::{Charge, ChargeId};
 use crate::hex::Hex;
 
 /// RFC 3339 with microseconds in UTC: `2026-11-30T17:54:28.123456Z`.
@@ -27,7 +28,33 @@ pub(crate) fn rfc3339(time: Time) -> String {
 
 /// The document of a charge.
 pub(crate) fn charge_json(charge: &Charge) -> String {
-    UntimedCharge::of(charge).at(charge.created_at)
+    let mut json = UntimedCharge::of(charge).at(charge.created_at, charge.suspected_duplicate_of);
+    if let Some(next_action) = &charge.next_action {
+        json.pop();
+        for part in [",\"next_action\":", next_action, "}"] {
+            json.push_str(part);
+        }
+    }
+    json
+}
+
+/// The document of a refund.
+pub(crate) fn refund_json(operation: &Operation) -> String {
+    let status = match operation.standing {
+        OperationStanding::Done => RefundStatus::Succeeded,
+        OperationStanding::Declined | OperationStanding::Released => RefundStatus::Failed,
+        OperationStanding::Open | OperationStanding::Unknown | OperationStanding::Pending => RefundStatus::Pending,
+    };
+    to_json(&RefundDocument {
+        id: operation.refund_id().to_string(),
+        object: "refund",
+        charge_id: operation.charge_id.to_string(),
+        amount: operation.amount.minor_units(),
+        currency: operation.currency.code(),
+        status,
+        operation_id: operation.id.operation_id().to_string(),
+        created_at: rfc3339(operation.created_at),
+    })
 }
 
 /// The document of a charge up to its time, which stands last: all that can be written before the charge is claimed.
@@ -60,9 +87,13 @@ impl UntimedCharge {
         Self(json)
     }
 
-    pub(crate) fn at(self, created_at: Time) -> String {
+    pub(crate) fn at(self, created_at: Time, suspected_duplicate_of: Option<ChargeId>) -> String {
         let mut json = self.0;
         json.push_str(&rfc3339(created_at));
+        if let Some(first) = suspected_duplicate_of {
+            json.push_str("\",\"suspected_duplicate_of\":\"");
+            json.push_str(&first.to_string());
+        }
         json.push_str("\"}");
         json
     }
@@ -120,6 +151,46 @@ pub(crate) struct ChargeDocument {
     /// RFC 3339, UTC.
     #[schema(format = DateTime)]
     created_at: String,
+    /// Where one was suspected: an earlier charge of the same order under another key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, serde(default))]
+    suspected_duplicate_of: Option<String>,
+    /// While the acquirer has not decided, and where it says so: what the customer has to do.
+    #[schema(value_type = Option<Object>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, serde(default))]
+    next_action: Option<serde_json::Value>,
+}
+
+/// A refund.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Refund)]
+pub(crate) struct RefundDocument {
+    /// `re_`, the charge's 32 hex digits, `_` and a number.
+    #[schema(example = "re_71dbf60ddff57a65e876c0875e809934_1")]
+    id: String,
+    /// Always `refund`.
+    object: &'static str,
+    charge_id: String,
+    /// Minor units.
+    amount: i64,
+    /// ISO 4217.
+    currency: &'static str,
+    status: RefundStatus,
+    /// `op_` and 32 hex digits: the refund's own name at outside systems.
+    operation_id: String,
+    /// RFC 3339, UTC.
+    #[schema(format = DateTime)]
+    created_at: String,
+}
+
+/// Where a refund stands.
+#[derive(Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RefundStatus {
+    Pending,
+    Succeeded,
+    Failed,
 }
 
 /// Always `charge`.
@@ -296,11 +367,11 @@ pub(crate) struct Cancelled<'a> {
 
 /// That the process answers, and what it is.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Health {
+pub(crate) struct Health<'a> {
     /// Always `ok`.
     pub(crate) status: &'static str,
-    /// Where money moves: `ledger` moves none outside.
-    pub(crate) acquirer: &'static str,
+    /// Where money moves: `ledger` and `sandbox` move none outside.
+    pub(crate) acquirer: &'a str,
     pub(crate) version: &'static str,
 }
 
@@ -320,6 +391,8 @@ mod tests {
             amount_captured: 2500,
             amount_refunded: 0,
             metadata: metadata.map(Into::into),
+            suspected_duplicate_of: None,
+            next_action: None,
             created_at: Time::from_micros(1_795_000_000_000_001),
         }
     }
@@ -346,6 +419,23 @@ mod tests {
             assert_eq!(document.metadata.len(), usize::from(metadata.is_some()));
             assert_eq!(to_json(&document), json);
         }
+    }
+
+    #[test]
+    fn what_few_charges_have_stands_behind_the_time() {
+        let mut charge = charge("o", None);
+        charge.suspected_duplicate_of = ChargeId::parse("ch_71dbf60ddff57a65e876c0875e809935");
+        charge.next_action = Some("{\"type\":\"redirect\"}".into());
+        let json = charge_json(&charge);
+        assert!(
+            json.ends_with(
+                "\"created_at\":\"2026-11-18T11:06:40.000001Z\",\
+                 \"suspected_duplicate_of\":\"ch_71dbf60ddff57a65e876c0875e809935\",\
+                 \"next_action\":{\"type\":\"redirect\"}}"
+            ),
+            "{json}"
+        );
+        assert_eq!(to_json(&serde_json::from_str::<ChargeDocument>(&json).unwrap()), json);
     }
 
     #[test]

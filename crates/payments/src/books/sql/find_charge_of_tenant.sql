@@ -1,3 +1,5 @@
-select operation, order_id, amount, currency, status, amount_captured, amount_refunded, created_at, metadata
+select
+    operation, order_id, amount, currency, status, amount_captured, amount_refunded, created_at, metadata, suspected_duplicate_of,
+    next_action
 from charges
 where operation = ?1 and tenant = ?2

@@ -1,4 +1,6 @@
-select operation, order_id, amount, currency, status, amount_captured, amount_refunded, created_at, metadata
+select
+    operation, order_id, amount, currency, status, amount_captured, amount_refunded, created_at, metadata, suspected_duplicate_of,
+    next_action
 from charges
 where tenant = ?1 and id < ?2 and status = 'captured'
 order by id desc

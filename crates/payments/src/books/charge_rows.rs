@@ -1,0 +1,135 @@
+//! Rows of charges as the steps of their lives read and write them.
+
+use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension};
+use unavez_core::identity::{RecordId, Tenant};
+use unavez_core::time::Time;
+
+use super::{Account, EntryKind, TenantNumber, rows};
+use crate::acquirer::{self, Kind};
+use crate::charge::life::Life;
+use crate::charge::{ChargeId, ChargeRequest};
+use crate::money::Amount;
+use crate::request_id::RequestId;
+
+/// A row of `charges`. Given once and never changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ChargeRow(i64);
+
+/// A charge, whose it is, and where it went.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    pub(crate) row: ChargeRow,
+    pub(crate) tenant: Tenant,
+    pub(crate) life: Life,
+    /// The acquirer it went to. `None`: the ledger.
+    pub(crate) account: Option<acquirer::Account>,
+    /// The acquirer's own name for the payment.
+    pub(crate) reference: Option<Box<str>>,
+}
+
+/// A charge that is about to be sent.
+#[derive(Debug)]
+pub(crate) struct NewCharge<'a> {
+    pub(crate) operation: RecordId,
+    pub(crate) tenant: TenantNumber,
+    pub(crate) request: &'a ChargeRequest,
+    pub(crate) fingerprint: &'a [u8],
+    pub(crate) request_id: RequestId,
+    pub(crate) suspected_duplicate_of: Option<ChargeId>,
+}
+
+/// The row of the charge that an operation made. Every question by an operation's id comes through here.
+pub(crate) fn row_of(connection: &Connection, operation: RecordId) -> rusqlite::Result<Option<ChargeRow>> {
+    let mut find = connection.prepare_cached(include_str!("sql/charge_row.sql"))?;
+    find.query_row([operation.as_bytes()], |row| row.get(0)).optional()
+}
+
+/// A charge as it stands now.
+pub(crate) fn read(connection: &Connection, row: ChargeRow) -> rusqlite::Result<Standing> {
+    let mut find = connection.prepare_cached(include_str!("sql/find_charge_state.sql"))?;
+    find.query_row([row], |found| {
+        Ok(Standing {
+            row,
+            tenant: rows::tenant(found, 12)?,
+            life: Life {
+                charge: rows::charge(found)?,
+                refunding: found.get(11)?,
+                slot: rows::optional_word(found, 13, "kind", Kind::parse)?,
+            },
+            account: rows::optional_word(found, 14, "account", acquirer::Account::parse)?,
+            reference: found.get(15)?,
+        })
+    })
+}
+
+/// Writes a charge that is about to be sent.
+pub(crate) fn insert(
+    connection: &Connection,
+    charge: &NewCharge<'_>,
+    now: Time,
+) -> rusqlite::Result<ChargeRow> {
+    let mut insert = connection.prepare_cached(include_str!("sql/insert_charge_outside.sql"))?;
+    insert.execute(rusqlite::params![
+        charge.operation.as_bytes(),
+        charge.tenant,
+        charge.request.order_id.as_str(),
+        charge.request.amount.minor_units(),
+        charge.request.currency.code(),
+        now.as_micros(),
+        charge.fingerprint,
+        charge.request_id.to_bytes(),
+        charge.request.metadata.to_json(),
+        charge.suspected_duplicate_of.map(|id| *id.operation_id().record_id().as_bytes()),
+    ])?;
+    Ok(ChargeRow(connection.last_insert_rowid()))
+}
+
+/// Writes where a charge stands.
+pub(crate) fn update(connection: &Connection, row: ChargeRow, life: &Life) -> rusqlite::Result<()> {
+    let charge = &life.charge;
+    let updated = connection.prepare_cached(include_str!("sql/update_charge.sql"))?.execute((
+        row,
+        charge.status.as_str(),
+        charge.amount_captured,
+        charge.amount_refunded,
+        life.refunding,
+        &charge.next_action,
+    ))?;
+    rows::exactly_one(updated)
+}
+
+/// Books money that moved.
+pub(crate) fn book(
+    connection: &Connection,
+    row: ChargeRow,
+    kind: EntryKind,
+    amount: Amount,
+    now: Time,
+) -> rusqlite::Result<()> {
+    let (debit, credit) = match kind {
+        EntryKind::Capture => (Account::Customer, Account::Merchant),
+        EntryKind::Refund => (Account::Merchant, Account::Customer),
+    };
+    let booked = connection.prepare_cached(include_str!("sql/insert_entry.sql"))?.execute((
+        row,
+        kind.as_str(),
+        debit.as_str(),
+        credit.as_str(),
+        amount.minor_units(),
+        now.as_micros(),
+    ))?;
+    rows::exactly_one(booked)
+}
+
+impl ToSql for ChargeRow {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.0.to_sql()
+    }
+}
+
+impl FromSql for ChargeRow {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        i64::column_result(value).map(Self)
+    }
+}

@@ -1,0 +1,153 @@
+//! `key_events`: what happened to an operation, in the order in which it was written down.
+//!
+//! Rows are only ever added, by the transactions that they tell of. The ledger's path writes none.
+
+use rusqlite::Connection;
+use unavez_core::record::Record;
+use unavez_core::time::Time;
+
+use super::operations::OperationRow;
+use super::rows;
+use crate::request_id::RequestId;
+
+/// What happened. The words are those of stored rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// The key was claimed by a first attempt.
+    Started,
+    /// Another attempt took the place of a lost or unknown one.
+    TakenOver,
+    /// The request went out.
+    Sent,
+    /// The acquirer answered, or did not.
+    Answered,
+    /// The acquirer was asked what became of it.
+    Asked,
+    /// The acquirer told by itself.
+    Webhook,
+    /// The outcome became known and final.
+    Settled,
+    /// Certainly nothing was sent: the key is free.
+    Released,
+    /// It waits for a person.
+    Held,
+    /// A truth was heard against a final state.
+    Contradicted,
+    /// A person did something.
+    Operator,
+}
+
+/// One event of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyEvent {
+    /// When it happened.
+    pub at: Time,
+    /// What happened.
+    pub kind: EventKind,
+    /// Attempts started so far.
+    pub attempt: Option<u32>,
+    /// The record's version after it.
+    pub version: Option<u64>,
+    /// Which process wrote it down.
+    pub instance: Box<str>,
+    /// The request that caused it: `req_…`.
+    pub request_id: Option<Box<str>>,
+    /// Who caused it: a tenant, an acquirer's account, or an operator.
+    pub caller: Option<Box<str>>,
+    /// In words.
+    pub detail: Option<Box<str>>,
+}
+
+/// An event to be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewEvent<'a> {
+    pub(crate) at: Time,
+    pub(crate) kind: EventKind,
+    pub(crate) record: Option<&'a Record>,
+    pub(crate) instance: &'a str,
+    pub(crate) request_id: Option<RequestId>,
+    pub(crate) caller: Option<&'a str>,
+    pub(crate) detail: Option<&'a str>,
+}
+
+/// Adds an event.
+pub(crate) fn write(
+    connection: &Connection,
+    operation: OperationRow,
+    event: &NewEvent<'_>,
+) -> rusqlite::Result<()> {
+    let version = event.record.map(|record| i64::try_from(record.fence.version).unwrap_or(i64::MAX));
+    connection.prepare_cached(include_str!("sql/insert_key_event.sql"))?.execute((
+        operation,
+        event.at.as_micros(),
+        event.kind.as_str(),
+        event.record.map(|record| record.attempts),
+        version,
+        event.instance,
+        event.request_id.map(RequestId::to_bytes),
+        event.caller,
+        event.detail,
+    ))?;
+    Ok(())
+}
+
+/// The events of an operation, in the order in which they were written.
+pub(crate) fn of_operation(
+    connection: &Connection,
+    operation: OperationRow,
+) -> rusqlite::Result<Vec<KeyEvent>> {
+    let mut list = connection.prepare_cached(include_str!("sql/key_events_of_operation.sql"))?;
+    let events = list.query_map([operation], |row| {
+        let request_id: Option<[u8; 16]> = row.get(5)?;
+        let version: Option<i64> = row.get(3)?;
+        Ok(KeyEvent {
+            at: rows::time(row, 0)?,
+            kind: rows::word(row, 1, "kind", EventKind::parse)?,
+            attempt: row.get(2)?,
+            version: version.map(i64::unsigned_abs),
+            instance: row.get(4)?,
+            request_id: request_id.map(|id| RequestId::from_bytes(id).to_string().into()),
+            caller: row.get(6)?,
+            detail: row.get(7)?,
+        })
+    })?;
+    events.collect()
+}
+
+impl EventKind {
+    const ALL: [Self; 11] = [
+        Self::Started,
+        Self::TakenOver,
+        Self::Sent,
+        Self::Answered,
+        Self::Asked,
+        Self::Webhook,
+        Self::Settled,
+        Self::Released,
+        Self::Held,
+        Self::Contradicted,
+        Self::Operator,
+    ];
+
+    /// The word in stored rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::TakenOver => "taken_over",
+            Self::Sent => "sent",
+            Self::Answered => "answered",
+            Self::Asked => "asked",
+            Self::Webhook => "webhook",
+            Self::Settled => "settled",
+            Self::Released => "released",
+            Self::Held => "held",
+            Self::Contradicted => "contradicted",
+            Self::Operator => "operator",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+}

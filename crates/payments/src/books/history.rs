@@ -1,0 +1,162 @@
+//! Questions of operators: what happened to an operation, what is not decided, what does not fit together.
+//!
+//! These are about the whole deployment, not about one tenant: whoever may ask them is an operator.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+use unavez_core::identity::{OperationId, Tenant};
+use unavez_core::time::Time;
+
+use super::operations::{self, Operation, OperationStanding};
+use super::{Anomaly, Books, BooksError, KeyEvent, anomalies, events, rows, within};
+use crate::acquirer::{Account, Kind};
+use crate::charge::ChargeId;
+use crate::money::{Amount, Currency};
+
+/// An operation and all that happened to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperationHistory {
+    /// Its id, and the record's.
+    pub operation_id: OperationId,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// What it does.
+    pub kind: Kind,
+    /// The charge that it makes or belongs to.
+    pub charge: ChargeId,
+    /// How much.
+    pub amount: Amount,
+    /// In which currency.
+    pub currency: Currency,
+    /// Where it stands.
+    pub standing: OperationStanding,
+    /// The acquirer it goes to. `None`: the ledger.
+    pub account: Option<Account>,
+    /// The acquirer's own name for it.
+    pub reference: Option<Box<str>>,
+    /// Why it was declined.
+    pub decline_code: Option<Box<str>>,
+    /// What it makes or changes, by the id its caller knows.
+    pub resource: Box<str>,
+    /// The request that claimed it: `req_…`.
+    pub request_id: Box<str>,
+    /// When it was claimed.
+    pub created_at: Time,
+    /// In the order in which they were written down.
+    pub events: Vec<KeyEvent>,
+    /// What was found about it that does not fit.
+    pub anomalies: Vec<Anomaly>,
+}
+
+/// Operations that are not decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undecided {
+    /// When this was read, on the store's clock.
+    pub now: Time,
+    /// Oldest first.
+    pub operations: Vec<OperationHistory>,
+}
+
+/// What is at risk in one currency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndecidedSum {
+    /// Which.
+    pub currency: Currency,
+    /// How many operations.
+    pub operations: u64,
+    /// When the oldest was claimed.
+    pub oldest: Time,
+    /// Minor units in all.
+    pub amount: i128,
+}
+
+/// Units in the upper half of a sum; see `sum_undecided.sql`.
+const MILLION: i128 = 1_000_000;
+
+impl Books {
+    /// An operation with its events and anomalies; `None`: it has no row of its own, as a charge of the ledger's.
+    ///
+    /// # Errors
+    /// [`BooksError::Store`].
+    pub async fn operation(&self, id: OperationId) -> Result<Option<OperationHistory>, BooksError> {
+        within(self.timeout, self.store.read(move |connection| history(connection, id))).await
+    }
+
+    /// Operations that are not decided, oldest first; running ones once they are older than `running_for`.
+    ///
+    /// # Errors
+    /// [`BooksError::Store`].
+    pub async fn undecided(&self, running_for: Duration, limit: usize) -> Result<Undecided, BooksError> {
+        let now = self.store.clock().now();
+        let read = self.store.read(move |connection| {
+            let ids = operations::undecided(connection, now.minus(running_for), limit)?;
+            let found = ids.into_iter().filter_map(|id| history(connection, id).transpose());
+            found.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        Ok(Undecided { now, operations: within(self.timeout, read).await? })
+    }
+
+    /// What is not decided, summed up by currency.
+    ///
+    /// # Errors
+    /// [`BooksError::Store`].
+    pub async fn undecided_sums(&self, running_for: Duration) -> Result<Vec<UndecidedSum>, BooksError> {
+        let since = self.store.clock().now().minus(running_for);
+        let read = self.store.read(move |connection| {
+            let mut sum = connection.prepare_cached(include_str!("sql/sum_undecided.sql"))?;
+            let sums = sum.query_map([since.as_micros()], |row| {
+                Ok(UndecidedSum {
+                    currency: rows::currency(row, 0)?,
+                    operations: row.get::<_, i64>(1)?.unsigned_abs(),
+                    oldest: rows::time(row, 2)?,
+                    amount: i128::from(row.get::<_, i64>(3)?) * MILLION + i128::from(row.get::<_, i64>(4)?),
+                })
+            })?;
+            sums.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        within(self.timeout, read).await
+    }
+
+    /// What does not fit together, in the order in which it was found, after number `after`.
+    ///
+    /// # Errors
+    /// [`BooksError::Store`].
+    pub async fn anomalies(&self, after: i64, limit: usize) -> Result<Vec<Anomaly>, BooksError> {
+        let read = self.store.read(move |connection| anomalies::list(connection, None, after, limit));
+        within(self.timeout, read).await
+    }
+}
+
+/// As [`Books::operation`], on any connection to the database: also one of a process that only reads.
+///
+/// # Errors
+/// The library's, or a row that cannot be read.
+fn history(connection: &Connection, id: OperationId) -> rusqlite::Result<Option<OperationHistory>> {
+    let Some(operation) = operations::find(connection, id.record_id())? else { return Ok(None) };
+    let events = events::of_operation(connection, operation.row)?;
+    let anomalies = anomalies::list(connection, Some(operation.id), 0, usize::MAX)?;
+    Ok(Some(OperationHistory::of(operation, events, anomalies)))
+}
+
+impl OperationHistory {
+    fn of(operation: Operation, events: Vec<KeyEvent>, anomalies: Vec<Anomaly>) -> Self {
+        Self {
+            operation_id: operation.id.operation_id(),
+            kind: operation.kind,
+            charge: operation.charge_id,
+            amount: operation.amount,
+            currency: operation.currency,
+            standing: operation.standing,
+            resource: operation.resource().into(),
+            request_id: operation.request_id.to_string().into(),
+            created_at: operation.created_at,
+            tenant: operation.tenant,
+            account: operation.account,
+            reference: operation.reference,
+            decline_code: operation.decline_code,
+            events,
+            anomalies,
+        }
+    }
+}

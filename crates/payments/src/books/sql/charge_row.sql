@@ -1,0 +1,1 @@
+select id from charges where operation = ?1

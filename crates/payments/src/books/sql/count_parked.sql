@@ -1,0 +1,1 @@
+select count(*) from webhook_events where state = 'parked'

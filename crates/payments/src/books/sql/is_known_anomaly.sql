@@ -1,0 +1,1 @@
+select exists (select 1 from anomalies where operation = ?1 and reason = ?2 and detail = ?3)

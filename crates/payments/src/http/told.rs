@@ -1,0 +1,145 @@
+//! What a caller is told of an operation: a function of stored rows, so that whoever asks hears the same.
+
+use http::StatusCode;
+use unavez_core::answer::{Answer, Conclusion};
+use unavez_core::problem::Code;
+use unavez_core::time::Time;
+use unavez_tower::problem::Problem;
+
+use super::{post, wire};
+use crate::acquirer::Kind;
+use crate::books::OperationStanding;
+use crate::books::booking::Earlier;
+use crate::books::operations::Operation;
+use crate::charge::life::Illegal;
+use crate::charge::{Charge, ChargeId, Status};
+use crate::request_id::RequestId;
+
+/// A final answer, and what a record says beside it.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) conclusion: Conclusion,
+    pub(crate) answer: Answer,
+    /// What the operation made.
+    pub(crate) resource: Option<Box<str>>,
+}
+
+/// An operation whose record is gone, and what its request was (P21).
+#[derive(Debug)]
+pub(crate) struct Past {
+    pub(crate) fingerprint: Vec<u8>,
+    pub(crate) created_at: Time,
+    /// `None`: nothing final is known of it, so nothing may be told but that.
+    pub(crate) told: Option<Told>,
+}
+
+impl Told {
+    /// Of an operation that is done or declined, with its charge as it stands now.
+    pub(crate) fn of(operation: &Operation, charge: &Charge) -> Self {
+        let (conclusion, answer) = match operation.standing {
+            OperationStanding::Declined => (Conclusion::Declined, declined(operation)),
+            _ => (Conclusion::Approved, made(StatusCode::CREATED, operation, charge)),
+        };
+        Self { conclusion, answer, resource: Some(operation.resource().into()) }
+    }
+
+    /// Of a refusal that is final.
+    pub(crate) fn refusal(problem: &Problem, request_id: RequestId) -> Self {
+        let answer = post::problem_answer(problem, request_id);
+        Self { conclusion: Conclusion::Refused, answer, resource: None }
+    }
+
+    /// Whether the operation took effect.
+    pub(crate) const fn is_positive(&self) -> bool {
+        self.conclusion.is_positive()
+    }
+}
+
+/// 202: the acquirer has accepted the operation and not decided.
+pub(crate) fn pending(operation: &Operation, charge: &Charge) -> Answer {
+    made(StatusCode::ACCEPTED, operation, charge)
+}
+
+fn made(status: StatusCode, operation: &Operation, charge: &Charge) -> Answer {
+    let request_id = operation.request_id;
+    match operation.kind {
+        Kind::Refund => {
+            let path = format!("/v1/refunds/{}", operation.refund_id());
+            post::json_answer(status, Some(path), wire::refund_json(operation), request_id)
+        }
+        Kind::Payment | Kind::Capture | Kind::Void => {
+            charge_answer(status, charge.id, wire::charge_json(charge), request_id)
+        }
+    }
+}
+
+/// The document of a charge, as an answer.
+pub(crate) fn charge_answer(
+    status: StatusCode,
+    id: ChargeId,
+    json: String,
+    request_id: RequestId,
+) -> Answer {
+    post::json_answer(status, Some(format!("/v1/charges/{id}")), json, request_id)
+}
+
+fn declined(operation: &Operation) -> Answer {
+    let what = match operation.kind {
+        Kind::Payment => "payment method",
+        kind => kind.as_str(),
+    };
+    let mut problem = Problem::new(Code::ChargeDeclined)
+        .with_detail(format!("the acquirer declined the {what}"))
+        .with_resource(operation.resource());
+    if let Some(code) = &operation.decline_code {
+        problem = problem.with("decline_code", &**code);
+    }
+    post::problem_answer(&problem, operation.request_id)
+}
+
+/// 402 of the ledger's.
+pub(crate) fn declined_by_ledger(id: ChargeId, request_id: RequestId) -> Answer {
+    let problem = Problem::new(Code::ChargeDeclined)
+        .with_detail("the acquirer declined the payment method")
+        .with_resource(id.to_string());
+    post::problem_answer(&problem, request_id)
+}
+
+/// 409 for a step that the charge's state does not allow.
+pub(crate) fn illegal_step(illegal: Illegal, charge: ChargeId) -> Problem {
+    let problem = match illegal {
+        Illegal::Stands { .. } | Illegal::UnderWay { .. } => Problem::new(Code::InvalidState),
+        Illegal::Exceeds { .. } => Problem::new(Code::AmountExceeds).with_member("amount"),
+        Illegal::NothingLeft => Problem::new(Code::AmountExceeds),
+    };
+    problem.with_detail(illegal.to_string()).with_resource(charge.to_string())
+}
+
+impl Past {
+    /// Of an operation with a row of its own.
+    pub(crate) fn of(operation: &Operation, charge: &Charge) -> Self {
+        Self {
+            fingerprint: operation.fingerprint.clone(),
+            created_at: operation.created_at,
+            told: operation.standing.is_final().then(|| Told::of(operation, charge)),
+        }
+    }
+}
+
+impl From<Earlier> for Past {
+    /// Of a charge in the ledger.
+    fn from(earlier: Earlier) -> Self {
+        let Earlier { charge, fingerprint, request_id } = earlier;
+        let told = |conclusion, answer| Some(Told { conclusion, answer, resource: Some(charge.id.to_string().into()) });
+        let told = match charge.status {
+            Status::Declined => told(Conclusion::Declined, declined_by_ledger(charge.id, request_id)),
+            // It went outside, and has not come back.
+            Status::Created | Status::Pending => None,
+            Status::Authorized | Status::Captured | Status::Voided => told(
+                Conclusion::Approved,
+                charge_answer(StatusCode::CREATED, charge.id, wire::charge_json(&charge), request_id),
+            ),
+        };
+        Self { fingerprint, created_at: charge.created_at, told }
+    }
+}

@@ -1,0 +1,190 @@
+//! Asking the acquirer what became of an operation: the recovery hook of the engine (P16).
+//!
+//! The engine decides what an answer is worth; here the question is put, the answer is checked against the stored rows,
+//! and a result is written down together with them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Response;
+use unavez_core::recovery::{Held, Promise};
+use unavez_store::StoreError;
+use unavez_tower::body::Body;
+use unavez_tower::recover::{Question, Recover, Recovered, Settlement};
+
+use super::Outside;
+use super::check::check;
+use super::note::{Happened, Hearing};
+use super::settle::{Definite, ended};
+use crate::acquirer::{Answer, Report};
+use crate::books::anomalies::NewAnomaly;
+use crate::books::operations::{self, Operation};
+use crate::books::{EventKind, Heard, OperationStanding, Reason, charge_rows};
+use crate::charge::Charge;
+use crate::http::told::Told;
+use unavez_tower::answers;
+use unavez_tower::headers::ORIGINAL_REQUEST_ID;
+
+/// The hook of an acquirer.
+pub(crate) struct Asking(pub(crate) Arc<Outside>);
+
+impl Recover for Asking {
+    async fn recover(&self, question: Question) -> Recovered {
+        match self.0.find(question).await {
+            Ok(Some((operation, charge))) => self.0.ask(operation, charge).await,
+            // A record of another kind of route, or a store that does not answer.
+            Ok(None) | Err(_) => Recovered::CannotSay,
+        }
+    }
+
+    fn promise(&self) -> Promise {
+        self.0.least_promise()
+    }
+
+    async fn promise_for(&self, question: Question) -> Promise {
+        match self.0.find(question).await {
+            Ok(Some((operation, _))) => self.0.promise(operation.kind),
+            Ok(None) | Err(_) => self.0.least_promise(),
+        }
+    }
+}
+
+impl Outside {
+    async fn find(&self, question: Question) -> Result<Option<(Operation, Charge)>, StoreError> {
+        let id = question.operation_id.record_id();
+        let read = self.store.read(move |connection| {
+            let Some(operation) = operations::find(connection, id)? else { return Ok(None) };
+            let charge = charge_rows::read(connection, operation.charge)?.life.charge;
+            Ok(Some((operation, charge)))
+        });
+        tokio::time::timeout(self.engine.timings().store_timeout, read)
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Unavailable("no answer within the store timeout".into())))
+    }
+
+    async fn ask(self: &Arc<Self>, operation: Operation, charge: Charge) -> Recovered {
+        if operation.account.as_ref() != Some(self.acquirer.account()) {
+            self.hold(operation, Held::OtherAccount).await;
+            return Recovered::Held(Held::OtherAccount);
+        }
+        let answer = self.look_up(&operation).await;
+        if let Answer::Done(report) | Answer::Declined(report) | Answer::Pending(report) = &answer
+            && let Err(mismatch) = check(&operation, self.acquirer.account(), report)
+        {
+            let written = self.written(move |outside, tx| {
+                outside.mismatch_in(tx, &operation, tx.now(), Hearing::Question, &mismatch)
+            });
+            written.await;
+            return Recovered::CannotSay;
+        }
+        match answer {
+            Answer::Done(report) => self.settlement(operation, &charge, (Definite::Done, report)),
+            Answer::Declined(report) => self.settlement(operation, &charge, (Definite::Declined, report)),
+            Answer::Pending(report) => {
+                self.written(move |outside, tx| {
+                    outside.heard_in(tx, &operation, tx.now(), Hearing::Question, "pending")?;
+                    outside.pend_in(tx, &operation, &report)
+                })
+                .await;
+                Recovered::Pending
+            }
+            Answer::NotFound if operation.standing == OperationStanding::Pending => {
+                self.hold(operation, Held::SightedBefore).await;
+                Recovered::Held(Held::SightedBefore)
+            }
+            Answer::NotFound => {
+                self.asked(operation, "not found".into()).await;
+                Recovered::NotFound
+            }
+            Answer::CannotSay(reason) | Answer::NotSent(reason) => {
+                self.asked(operation, reason.0).await;
+                Recovered::CannotSay
+            }
+        }
+    }
+
+    /// Bounded here as well as by the engine, so that a question without an answer leaves its event.
+    async fn look_up(&self, operation: &Operation) -> Answer {
+        let limit = self.engine.timings().outside_timeout.saturating_sub(Duration::from_millis(1));
+        let subject = operation.subject();
+        let late = || Answer::CannotSay(crate::acquirer::Reason(format!("no answer within {limit:?}").into()));
+        tokio::time::timeout(limit, self.acquirer.look_up(&subject)).await.unwrap_or_else(|_| late())
+    }
+
+    fn settlement(
+        self: &Arc<Self>,
+        operation: Operation,
+        charge: &Charge,
+        (definite, report): (Definite, Report),
+    ) -> Recovered {
+        let outside = Arc::clone(self);
+        let unstored = unstored(&operation, charge, definite, &report);
+        Recovered::Settles(Settlement::new(definite.is_positive(), unstored, move |fence| {
+            Box::pin(async move {
+                let desk = Arc::clone(&outside);
+                let work = move |tx: &unavez_store::sqlite::WriteTx<'_>| {
+                    desk.settle_in(tx, &operation, fence, (definite, &report), Hearing::Question)
+                };
+                outside.transaction(work).await
+            })
+        }))
+    }
+
+    async fn asked(self: &Arc<Self>, operation: Operation, detail: Box<str>) {
+        self.written(move |outside, tx| {
+            outside.heard_in(tx, &operation, tx.now(), Hearing::Question, &detail)
+        })
+        .await;
+    }
+
+    /// Keeps, once, that an operation waits for a person.
+    pub(crate) async fn hold(self: &Arc<Self>, operation: Operation, held: Held) {
+        self.written(move |outside, tx| {
+            let detail = held.as_str();
+            let happened = Happened {
+                kind: EventKind::Held,
+                record: None,
+                request_id: None,
+                caller: None,
+                detail: Some(detail),
+            };
+            outside.happened_in(tx, operation.row, tx.now(), happened)?;
+            let anomaly = NewAnomaly {
+                reason: Reason::Held,
+                operation: Some(operation.id),
+                heard: Heard::Question,
+                account: operation.account.as_ref().map(crate::acquirer::Account::as_str),
+                event: None,
+                detail,
+                proposal: Some("look it up at the acquirer, then settle the key by hand"),
+            };
+            outside.anomaly_in(tx, &anomaly, tx.now())
+        })
+        .await;
+    }
+
+    /// Writes what nothing depends on: a store that fails now costs a line of the history.
+    async fn written<F>(self: &Arc<Self>, work: F)
+    where
+        F: FnOnce(&Self, &unavez_store::sqlite::WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
+    {
+        let outside = Arc::clone(self);
+        if let Err(error) = self.transaction(move |tx| Ok(work(&outside, tx)?)).await {
+            tracing::warn!(%error, "answer of the acquirer not written down");
+        }
+    }
+}
+
+/// What a positive result is told as while the store does not take it.
+fn unstored(operation: &Operation, charge: &Charge, definite: Definite, report: &Report) -> Response<Body> {
+    let mut life = crate::charge::life::Life {
+        charge: charge.clone(),
+        refunding: operation.amount.minor_units(),
+        slot: None,
+    };
+    life.end(operation.kind, operation.amount, operation.capture, definite.ended());
+    let answer = Told::of(&ended(operation, definite, report), &life.charge).answer;
+    let mut response = answers::restore(answer.status, &answer.content);
+    response.headers_mut().remove(ORIGINAL_REQUEST_ID);
+    response
+}

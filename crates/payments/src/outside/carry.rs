@@ -1,0 +1,506 @@
+//! Carrying an operation out, in a task of its own (P12), from T1 to T2.
+
+use std::sync::Arc;
+
+use http::Response;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
+use unavez_core::problem::Code;
+use unavez_core::record::{Cause, Change, Claim, Exposure, Fence, Record, State};
+use unavez_core::time::Time;
+use unavez_store::sqlite::{WriteTx, swap_in};
+use unavez_store::{StoreError, Swap};
+use unavez_tower::answers::{self, Ran};
+use unavez_tower::body::Body;
+use unavez_tower::door::Admitted;
+use unavez_tower::engine::{self, Met, Settled, Stopwatch};
+use unavez_tower::headers::ORIGINAL_REQUEST_ID;
+use unavez_tower::problem::Problem;
+
+use super::begin::{Attempt, Begin, Begun, Claiming, Entry, Task};
+use super::check::{Mismatch, check};
+use super::note::{Happened, Hearing};
+use super::settle::{Definite, ended};
+use super::{Halt, Outside};
+use crate::acquirer::{Account, Answer, Reason, Report, Standing};
+use crate::books::operations::{self, Operation};
+use crate::books::{EventKind, OperationStanding};
+use crate::charge::life::{Ended, Life};
+use crate::http::post::{self, Stage};
+use crate::http::told::{self, Told};
+use crate::metrics::Route;
+use crate::request_id::RequestId;
+
+/// Lost races against other writers of the record; each got further, so few are plenty.
+const ROUNDS_MAX: usize = 8;
+
+/// A request that may claim its key, and what it wants done.
+pub(crate) struct Errand {
+    pub(crate) outside: Arc<Outside>,
+    pub(crate) kind: engine::Kind,
+    pub(crate) admitted: Admitted,
+    pub(crate) task: Task,
+    pub(crate) request_id: RequestId,
+    pub(crate) route: Route,
+}
+
+/// The way back to the caller, who may be gone. The first answer counts.
+struct Reply(Option<oneshot::Sender<Response<Body>>>);
+
+impl Reply {
+    fn send(&mut self, response: impl Into<Response<Body>>) {
+        if let Some(sender) = self.0.take() {
+            // A caller that hung up needs no answer.
+            let _ = sender.send(response.into());
+        }
+    }
+}
+
+impl Errand {
+    /// Carries it out, whatever becomes of the caller.
+    ///
+    /// # Errors
+    /// 503 `overloaded`: nothing was begun.
+    pub(crate) async fn run(self) -> Result<Response<Body>, Problem> {
+        let engine = self.outside.engine.clone();
+        let permit = engine.enter(self.admitted.tenant())?;
+        let tracked = engine.track();
+        let (sender, answer) = oneshot::channel();
+        tokio::spawn(async move {
+            self.carry_out(Reply(Some(sender))).await;
+            drop((permit, tracked));
+        });
+        // The task ends without an answer only by a panic: what it had sent is asked about.
+        Ok(answer.await.unwrap_or_else(|_| Problem::own_outcome_unknown().into_response()))
+    }
+
+    async fn carry_out(self, mut reply: Reply) {
+        let Self { outside, kind, admitted, task, request_id, route } = self;
+        let claiming = Claiming {
+            outside: Arc::clone(&outside),
+            id: admitted.id(),
+            task: Arc::new(task),
+            fingerprint: admitted.fingerprint().encode(),
+            request_id,
+        };
+        let Some(started) = begin(&claiming, &admitted, &kind, &mut reply).await else { return };
+        outside.metrics.executed(route);
+        outside.carry(started, request_id, reply).await;
+    }
+}
+
+/// An attempt and the clock of its owner.
+struct Started {
+    attempt: Box<Attempt>,
+    stopwatch: Stopwatch,
+}
+
+/// How the next T1 enters the record.
+#[derive(Clone, Copy)]
+enum Next {
+    Claim(Option<Fence>),
+    TakeOver(Fence),
+}
+
+/// Claims the key, or answers the caller. `None`: answered.
+async fn begin(
+    claiming: &Claiming,
+    admitted: &Admitted,
+    kind: &engine::Kind,
+    reply: &mut Reply,
+) -> Option<Started> {
+    let engine = &claiming.outside.engine;
+    let mut next = Next::Claim(None);
+    for _ in 0..ROUNDS_MAX {
+        // Before the claim is sent, so that the owner's end comes before the one that the store records (P13).
+        let stopwatch = Stopwatch::start(engine.timings().attempt_deadline());
+        let begun = match begin_once(claiming, admitted, next, stopwatch, reply).await {
+            Ok(begun) => begun,
+            Err(problem) => {
+                reply.send(problem);
+                return None;
+            }
+        };
+        next = match begun {
+            Begun::Sends(attempt) => return Some(Started { attempt, stopwatch }),
+            Begun::Met(None, _) => Next::Claim(None),
+            Begun::Met(Some(record), now) => match engine.meet(record, now, admitted, kind).await {
+                Met::Claim(expected) => Next::Claim(expected),
+                Met::TakeOver(fence) => Next::TakeOver(fence),
+                Met::Answer(response) => {
+                    reply.send(response);
+                    return None;
+                }
+            },
+            other => {
+                reply.send(claiming.outside.told_at_once(other, admitted, kind).await);
+                return None;
+            }
+        };
+    }
+    reply.send(Problem::new(Code::StoreUnavailable).with_detail("the key's record changed too often"));
+    None
+}
+
+/// One T1. The caller is not kept waiting for a store that does not answer; a claim that happens all the same is owned by
+/// this task, and is carried out.
+async fn begin_once(
+    claiming: &Claiming,
+    admitted: &Admitted,
+    next: Next,
+    stopwatch: Stopwatch,
+    reply: &mut Reply,
+) -> Result<Begun, Problem> {
+    let timings = *claiming.outside.engine.timings();
+    let stage = Arc::new(Stage::default());
+    let entry = claiming.outside.entry(admitted, next);
+    let begin = Begin { entry, claiming: claiming.clone(), stage: Arc::clone(&stage) };
+    let mut commit = Box::pin(begin.run());
+    let committed = match timeout(timings.store_timeout, &mut commit).await {
+        Ok(committed) => committed,
+        Err(_) if stage.withdraw() => {
+            return Err(Problem::new(Code::StoreUnavailable)
+                .with_detail(format!("the store did not begin within {:?}", timings.store_timeout)));
+        }
+        Err(_) => {
+            reply.send(post::in_doubt(admitted.key()));
+            stopwatch
+                .run(commit)
+                .await
+                .unwrap_or_else(|| Err(StoreError::InDoubt("cut off at the attempt's deadline".into())))
+        }
+    };
+    // In doubt, nothing is sent: should the claim stand, it is asked about once its time is over (P12).
+    committed.map_err(|error| post::not_committed(admitted.key(), &error))
+}
+
+impl Outside {
+    fn entry(&self, admitted: &Admitted, next: Next) -> Entry {
+        let (attempt, timing) = (self.engine.new_attempt(), self.engine.timings().attempt());
+        match next {
+            Next::TakeOver(fence) => Entry::TakeOver(fence, Change::TakeOver { attempt, timing }),
+            Next::Claim(expected) => {
+                let claim = Claim {
+                    tenant: admitted.tenant().clone(),
+                    key: admitted.key().clone(),
+                    fingerprint: admitted.fingerprint().clone(),
+                    attempt,
+                    timing,
+                    exposure: Exposure::MayBeSent,
+                };
+                Entry::Claim(expected, claim)
+            }
+        }
+    }
+
+    /// The answer to a request that has nothing to send.
+    async fn told_at_once(&self, begun: Begun, admitted: &Admitted, kind: &engine::Kind) -> Response<Body> {
+        match begun {
+            Begun::Refused(record, code) => {
+                let mut response = self.first_answer(&record);
+                response.extensions_mut().insert(code);
+                response
+            }
+            Begun::Settled(record) => {
+                self.engine.notify(record.id.operation_id());
+                self.engine.replay(&record, Ran::Another)
+            }
+            Begun::Pending(attempt) => first(told::pending(&attempt.operation, &attempt.charge)),
+            Begun::Past(past) => {
+                let now = self.store.clock().now();
+                post::answer_past(&self.engine, *past, admitted, kind, now).await.unwrap_or_else(Into::into)
+            }
+            Begun::Withdrawn | Begun::Sends(_) | Begun::Met(..) => {
+                Problem::own_outcome_unknown().into_response()
+            }
+        }
+    }
+
+    /// The stored answer, given to the request that made it.
+    fn first_answer(&self, record: &Record) -> Response<Body> {
+        let mut response = self.engine.replay(record, Ran::Itself);
+        response.headers_mut().remove(ORIGINAL_REQUEST_ID);
+        response
+    }
+
+    /// Sends, and writes down what came of it.
+    async fn carry(self: &Arc<Self>, started: Started, request_id: RequestId, reply: Reply) {
+        let Started { attempt, stopwatch } = started;
+        let sent_at = self.store.clock().now();
+        let answer = self.send(&attempt, stopwatch).await;
+        let ending = Ending::read(answer, &attempt.operation, attempt.record.attempts, self.acquirer.account());
+        let conclusion = Arc::new(Conclusion { attempt: *attempt, ending, sent_at, request_id });
+        self.conclude(conclusion, stopwatch, reply).await;
+    }
+
+    async fn send(&self, attempt: &Attempt, stopwatch: Stopwatch) -> Answer {
+        if stopwatch.is_over() {
+            return Answer::NotSent(Reason("the attempt's time was over before it was sent".into()));
+        }
+        let limit = self.engine.timings().outside_timeout;
+        let subject = attempt.operation.subject();
+        let call = timeout(limit, self.acquirer.send(&subject, &attempt.outgoing));
+        let late = |what: String| Answer::CannotSay(Reason(what.into()));
+        match stopwatch.run(call).await {
+            Some(Ok(answer)) => answer,
+            Some(Err(_)) => late(format!("no answer within {limit:?}")),
+            None => late("stopped at the attempt's deadline".to_owned()),
+        }
+    }
+
+    async fn conclude(self: &Arc<Self>, conclusion: Arc<Conclusion>, stopwatch: Stopwatch, mut reply: Reply) {
+        let record = &conclusion.attempt.record;
+        let until =
+            Instant::now() + self.engine.timings().operation_timeout.saturating_sub(stopwatch.elapsed());
+        let write = || self.write(Arc::clone(&conclusion));
+        let late = || reply.send(conclusion.unstored());
+        let ending = conclusion.ending.in_words();
+        match self.engine.persist_by(record.id, record.fence, ending, write, until, late).await {
+            Settled::Stored { record } => reply.send(self.stored(&conclusion, &record)),
+            Settled::Seen { record, in_doubt: false } => reply.send(self.truth(&record, Ran::Itself)),
+            // A write in doubt that can be seen is not yet a write that is safe.
+            Settled::Seen { in_doubt: true, .. } | Settled::Released | Settled::Lost => {
+                reply.send(conclusion.unstored());
+            }
+            Settled::Overtaken { record } => {
+                self.heed_overtaken(&conclusion).await;
+                reply.send(match record {
+                    Some(record) => self.truth(&record, Ran::Another),
+                    None => Problem::own_outcome_unknown().into_response(),
+                });
+            }
+        }
+    }
+
+    /// One try of T2.
+    fn write<'a>(
+        self: &Arc<Self>,
+        conclusion: Arc<Conclusion>,
+    ) -> unavez_store::BoxFuture<'a, Result<Swap, StoreError>> {
+        let outside = Arc::clone(self);
+        Box::pin(async move {
+            let desk = Arc::clone(&outside);
+            outside.transaction(move |tx| desk.conclude_in(tx, &conclusion)).await
+        })
+    }
+
+    fn conclude_in(&self, tx: &WriteTx<'_>, conclusion: &Conclusion) -> Result<Swap, Halt> {
+        let Conclusion { attempt, ending, .. } = conclusion;
+        let swap = match ending {
+            Ending::Settles(definite, report) => {
+                let hearing = Hearing::Answer(conclusion.request_id);
+                let fence = attempt.record.fence;
+                self.settle_in(tx, &attempt.operation, fence, (*definite, report), hearing)?
+            }
+            other => {
+                let swap = swap_in(tx, attempt.record.id, Some(attempt.record.fence), self.change(other))?;
+                if let Swap::Swapped { record, .. } = &swap {
+                    self.note_in(tx, conclusion, record)?;
+                }
+                swap
+            }
+        };
+        if let (Swap::Swapped { .. }, true) = (&swap, ending.was_sent()) {
+            let happened = Happened { detail: None, ..conclusion.happened(EventKind::Sent, &attempt.record) };
+            self.happened_in(tx, attempt.operation.row, conclusion.sent_at, happened)?;
+        }
+        Ok(swap)
+    }
+
+    /// What an ending that settles nothing does to the record.
+    fn change(&self, ending: &Ending) -> Change {
+        let ask_after = self.engine.timings().operation_timeout;
+        match ending {
+            Ending::Released(_) => Change::Release,
+            Ending::Pending(_) | Ending::Sighted(_) => {
+                Change::MarkUnknown { cause: Cause::Pending, ask_after }
+            }
+            Ending::Unknown(_) | Ending::Disagrees(_) | Ending::Settles(..) => {
+                Change::MarkUnknown { cause: Cause::CutOff, ask_after }
+            }
+        }
+    }
+
+    fn note_in(&self, tx: &WriteTx<'_>, conclusion: &Conclusion, record: &Record) -> Result<(), Halt> {
+        let now = tx.now();
+        // An event may have told something meanwhile.
+        let operation = operations::find(tx, record.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let kind = match &conclusion.ending {
+            Ending::Released(_) => {
+                self.release_in(tx, &operation)?;
+                EventKind::Released
+            }
+            Ending::Pending(report) | Ending::Sighted(report) => {
+                self.pend_in(tx, &operation, report)?;
+                EventKind::Answered
+            }
+            ending => {
+                if operation.standing == OperationStanding::Open {
+                    operations::update(tx, operation.row, OperationStanding::Unknown, None, None, now)?;
+                }
+                if let Ending::Disagrees(mismatch) = ending {
+                    self.mismatch_in(tx, &operation, now, Hearing::Answer(conclusion.request_id), mismatch)?;
+                }
+                EventKind::Answered
+            }
+        };
+        let detail = conclusion.ending.detail();
+        let happened = Happened { detail: Some(&detail), ..conclusion.happened(kind, record) };
+        self.happened_in(tx, operation.row, now, happened)?;
+        Ok(())
+    }
+
+    /// An answer that came too late to settle anything can still be a truth against what did (P27).
+    async fn heed_overtaken(self: &Arc<Self>, conclusion: &Conclusion) {
+        let Ending::Settles(definite, report) = conclusion.ending.clone() else { return };
+        let (id, request_id, outside) =
+            (conclusion.attempt.record.id, conclusion.request_id, Arc::clone(self));
+        let standing = if definite.is_positive() { Standing::Done } else { Standing::Declined };
+        let heeded = self.transaction(move |tx| {
+            let operation = operations::find(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+            outside.heed_in(tx, &operation, (standing, &report), Hearing::Answer(request_id))
+        });
+        match heeded.await {
+            Ok(super::settle::Heeded::Settled) => self.engine.notify(id.operation_id()),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%id, %error, "late answer not heeded; a question will tell"),
+        }
+    }
+
+    /// The answer of an ending that is stored.
+    fn stored(&self, conclusion: &Conclusion, record: &Record) -> Response<Body> {
+        let Ending::Settles(definite, _) = &conclusion.ending else { return conclusion.unstored() };
+        let mut response = self.first_answer(record);
+        if !definite.is_positive() {
+            response.extensions_mut().insert(Code::ChargeDeclined);
+        } else if let Some(first) = conclusion.attempt.suspected_duplicate_of {
+            self.metrics.suspect_duplicate();
+            let (key, charge) = (record.key.log_hash(), conclusion.attempt.charge.id);
+            tracing::warn!(%key, %charge, %first, "order was charged before under another key");
+        }
+        response
+    }
+
+    /// What the record says to its owner, or to one that was overtaken (P11).
+    fn truth(&self, record: &Record, ran: Ran) -> Response<Body> {
+        match (&record.state, ran) {
+            (State::Finished { .. }, Ran::Itself) => self.first_answer(record),
+            (State::Finished { .. }, Ran::Another) => self.engine.replay(record, ran),
+            (State::InProgress { .. }, Ran::Another) => Problem::new(Code::InProgress).into_response(),
+            _ => Problem::own_outcome_unknown().into_response(),
+        }
+    }
+}
+
+/// What an attempt came to, and all that is needed to write it down.
+struct Conclusion {
+    attempt: Attempt,
+    ending: Ending,
+    sent_at: Time,
+    request_id: RequestId,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+enum Ending {
+    /// Definite.
+    Settles(Definite, Report),
+    /// Accepted, and not decided.
+    Pending(Report),
+    /// Declined, though an earlier attempt may have been approved: only a question tells (P16).
+    Sighted(Report),
+    /// Nobody knows.
+    Unknown(Reason),
+    /// Answered with what is not about this operation.
+    Disagrees(Mismatch),
+    /// Certainly nothing left.
+    Released(Reason),
+}
+
+impl Ending {
+    /// What an answer to a send is worth (P15, P16, P28). `attempts` counts this one.
+    fn read(answer: Answer, operation: &Operation, attempts: u32, account: &Account) -> Self {
+        let is_first = attempts <= 1;
+        if let Answer::Done(report) | Answer::Declined(report) | Answer::Pending(report) = &answer
+            && let Err(mismatch) = check(operation, account, report)
+        {
+            return Self::Disagrees(mismatch);
+        }
+        match answer {
+            Answer::Done(report) => Self::Settles(Definite::Done, report),
+            Answer::Declined(report) if is_first => Self::Settles(Definite::Declined, report),
+            Answer::Declined(report) => Self::Sighted(report),
+            Answer::Pending(report) => Self::Pending(report),
+            Answer::NotSent(reason) if is_first => Self::Released(reason),
+            Answer::NotSent(reason) | Answer::CannotSay(reason) => Self::Unknown(reason),
+            Answer::NotFound => Self::Unknown(Reason("answered a send with not found".into())),
+        }
+    }
+
+    const fn was_sent(&self) -> bool {
+        !matches!(self, Self::Released(_))
+    }
+
+    const fn in_words(&self) -> engine::Ending {
+        match self {
+            Self::Settles(..) => engine::Ending::Keep("finish"),
+            Self::Released(_) => engine::Ending::Release,
+            _ => engine::Ending::Keep("mark-unknown"),
+        }
+    }
+
+    fn detail(&self) -> String {
+        match self {
+            Self::Settles(definite, _) => if definite.is_positive() { "done" } else { "declined" }.to_owned(),
+            Self::Pending(_) => "pending".to_owned(),
+            Self::Sighted(_) => "declined, after an earlier attempt that may have been approved".to_owned(),
+            Self::Disagrees(_) => "not about this operation".to_owned(),
+            Self::Unknown(reason) | Self::Released(reason) => reason.0.to_string(),
+        }
+    }
+}
+
+impl Conclusion {
+    fn happened<'a>(&self, kind: EventKind, record: &'a Record) -> Happened<'a> {
+        Happened {
+            kind,
+            record: Some(record),
+            request_id: Some(self.request_id),
+            caller: Some(record.tenant.as_str()),
+            detail: None,
+        }
+    }
+
+    /// What the caller is told while the ending is not stored, or where nothing is: a positive answer as it is, a negative
+    /// one not at all (P17).
+    fn unstored(&self) -> Response<Body> {
+        let Attempt { operation, charge, .. } = &self.attempt;
+        let mut life = Life { charge: charge.clone(), refunding: operation.amount.minor_units(), slot: None };
+        match &self.ending {
+            Ending::Settles(Definite::Done, report) => {
+                life.end(operation.kind, operation.amount, operation.capture, Ended::Done);
+                first(Told::of(&ended(operation, Definite::Done, report), &life.charge).answer)
+            }
+            Ending::Pending(report) => {
+                life.pend(operation.kind, report.next_action.clone());
+                let mut operation = operation.clone();
+                operation.standing = OperationStanding::Pending;
+                first(told::pending(&operation, &life.charge))
+            }
+            Ending::Released(_) => Problem::new(Code::AcquirerUnavailable)
+                .with_detail("the acquirer could not be reached, nothing was sent")
+                .into_response(),
+            Ending::Settles(Definite::Declined, _)
+            | Ending::Sighted(_)
+            | Ending::Unknown(_)
+            | Ending::Disagrees(_) => post::in_doubt(&self.attempt.record.key).into_response(),
+        }
+    }
+}
+
+/// An answer for the caller whose request ran.
+fn first(answer: unavez_core::answer::Answer) -> Response<Body> {
+    let mut response = answers::restore(answer.status, &answer.content);
+    response.headers_mut().remove(ORIGINAL_REQUEST_ID);
+    response
+}

@@ -1,0 +1,181 @@
+//! Writing down what happened: events of operations, and anomalies.
+
+use rusqlite::Connection;
+use unavez_core::identity::RecordId;
+use unavez_core::record::Record;
+use unavez_core::time::Time;
+
+use super::Outside;
+use super::check::Mismatch;
+use crate::books::anomalies::{self, NewAnomaly, Noted};
+use crate::books::events::{self, NewEvent};
+use crate::books::operations::{Operation, OperationRow};
+use crate::books::{EventKind, Heard, Reason};
+use crate::request_id::RequestId;
+
+/// How something was heard.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Hearing<'a> {
+    /// In the answer to a send, caused by a request.
+    Answer(RequestId),
+    /// In the answer to a question.
+    Question,
+    /// In an event with this id.
+    Webhook(&'a str),
+}
+
+impl<'a> Hearing<'a> {
+    pub(super) const fn heard(self) -> Heard {
+        match self {
+            Self::Answer(_) => Heard::Answer,
+            Self::Question => Heard::Question,
+            Self::Webhook(_) => Heard::Webhook,
+        }
+    }
+
+    pub(super) const fn request_id(self) -> Option<RequestId> {
+        match self {
+            Self::Answer(request_id) => Some(request_id),
+            Self::Question | Self::Webhook(_) => None,
+        }
+    }
+
+    const fn event(self) -> Option<&'a str> {
+        match self {
+            Self::Webhook(event) => Some(event),
+            Self::Answer(_) | Self::Question => None,
+        }
+    }
+
+    /// The kind of event that tells of it where it settles nothing.
+    pub(super) const fn kind(self) -> EventKind {
+        match self {
+            Self::Answer(_) => EventKind::Answered,
+            Self::Question => EventKind::Asked,
+            Self::Webhook(_) => EventKind::Webhook,
+        }
+    }
+}
+
+/// An event in the making.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Happened<'a> {
+    pub(super) kind: EventKind,
+    pub(super) record: Option<&'a Record>,
+    pub(super) request_id: Option<RequestId>,
+    pub(super) caller: Option<&'a str>,
+    pub(super) detail: Option<&'a str>,
+}
+
+impl Outside {
+    /// Adds an event to an operation.
+    pub(super) fn happened_in(
+        &self,
+        connection: &Connection,
+        operation: OperationRow,
+        at: Time,
+        happened: Happened<'_>,
+    ) -> rusqlite::Result<()> {
+        let Happened { kind, record, request_id, caller, detail } = happened;
+        let event = NewEvent { at, kind, record, instance: &self.instance, request_id, caller, detail };
+        events::write(connection, operation, &event)
+    }
+
+    /// Tells of something heard that settled nothing.
+    pub(super) fn heard_in(
+        &self,
+        connection: &Connection,
+        operation: &Operation,
+        now: Time,
+        hearing: Hearing<'_>,
+        detail: &str,
+    ) -> rusqlite::Result<()> {
+        let happened = Happened {
+            kind: hearing.kind(),
+            record: None,
+            request_id: hearing.request_id(),
+            caller: Some(self.acquirer.account().as_str()),
+            detail: Some(detail),
+        };
+        self.happened_in(connection, operation.row, now, happened)
+    }
+
+    /// Keeps what does not fit together, counts it and says so aloud; once for each finding.
+    pub(super) fn anomaly_in(
+        &self,
+        connection: &Connection,
+        anomaly: &NewAnomaly<'_>,
+        now: Time,
+    ) -> rusqlite::Result<()> {
+        if anomalies::write(connection, anomaly, now)? == Noted::Before {
+            return Ok(());
+        }
+        let operation = anomaly.operation.map(RecordId::operation_id).map(|id| id.to_string());
+        tracing::error!(
+            reason = anomaly.reason.as_str(),
+            operation_id = operation.as_deref(),
+            heard = anomaly.heard.as_str(),
+            event = anomaly.event,
+            detail = anomaly.detail,
+            proposal = anomaly.proposal,
+            "anomaly: a person has to look"
+        );
+        self.metrics.anomaly(anomaly.reason);
+        Ok(())
+    }
+
+    /// A report that is not about what was stored: nothing closes (P28).
+    pub(super) fn mismatch_in(
+        &self,
+        connection: &Connection,
+        operation: &Operation,
+        now: Time,
+        hearing: Hearing<'_>,
+        mismatch: &Mismatch,
+    ) -> rusqlite::Result<()> {
+        self.heard_in(connection, operation, now, hearing, &mismatch.detail)?;
+        self.finding_in(connection, operation, now, hearing, (mismatch.reason, &mismatch.detail), None)
+    }
+
+    /// A truth against a final state (P27).
+    pub(super) fn contradiction_in(
+        &self,
+        connection: &Connection,
+        operation: &Operation,
+        now: Time,
+        hearing: Hearing<'_>,
+        (reason, detail): (Reason, &str),
+        proposal: &str,
+    ) -> rusqlite::Result<()> {
+        let happened = Happened {
+            kind: EventKind::Contradicted,
+            record: None,
+            request_id: hearing.request_id(),
+            caller: Some(self.acquirer.account().as_str()),
+            detail: Some(detail),
+        };
+        self.happened_in(connection, operation.row, now, happened)?;
+        self.finding_in(connection, operation, now, hearing, (reason, detail), Some(proposal))
+    }
+
+    fn finding_in(
+        &self,
+        connection: &Connection,
+        operation: &Operation,
+        now: Time,
+        hearing: Hearing<'_>,
+        (reason, detail): (Reason, &str),
+        proposal: Option<&str>,
+    ) -> rusqlite::Result<()> {
+        let anomaly = NewAnomaly {
+            reason,
+            operation: Some(operation.id),
+            heard: hearing.heard(),
+            account: Some(self.acquirer.account().as_str()),
+            event: hearing.event(),
+            detail,
+            proposal,
+        };
+        self.anomaly_in(connection, &anomaly, now)
+    }
+}

@@ -1,0 +1,238 @@
+//! Writing down what became of an operation: record, charge, ledger and operation in one commit.
+//!
+//! Every function here runs inside the writer's transaction and reads the rows anew: what the caller knew when it asked
+//! may be old.
+
+use std::time::Duration;
+
+use unavez_core::record::{Cause, Change, Fence, Finish, Record, State};
+use unavez_core::recovery::ask_interval;
+use unavez_store::{StoreError, Swap};
+use unavez_store::sqlite::{WriteTx, swap_in};
+
+use super::check::check;
+use super::note::{Happened, Hearing};
+use super::{Halt, Outside};
+use crate::acquirer::{Report, Standing};
+use crate::books::operations::{self, Operation};
+use crate::books::{EventKind, OperationStanding, Reason, charge_rows};
+use crate::charge::life::Ended;
+use crate::http::told::Told;
+
+/// What became of something that was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heeded {
+    /// The operation is settled now.
+    Settled,
+    /// It settles nothing, or nothing new.
+    Noted,
+    /// It does not fit what is stored.
+    Anomaly,
+}
+
+/// A definite result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Definite {
+    Done,
+    Declined,
+}
+
+impl Definite {
+    pub(super) const fn is_positive(self) -> bool {
+        matches!(self, Self::Done)
+    }
+
+    const fn standing(self) -> OperationStanding {
+        match self {
+            Self::Done => OperationStanding::Done,
+            Self::Declined => OperationStanding::Declined,
+        }
+    }
+
+    const fn ended(self) -> Ended {
+        match self {
+            Self::Done => Ended::Done,
+            Self::Declined => Ended::Declined,
+        }
+    }
+}
+
+/// The operation as it is once a result is written.
+pub(super) fn ended(operation: &Operation, definite: Definite, report: &Report) -> Operation {
+    let mut after = operation.clone();
+    after.standing = definite.standing();
+    after.reference = after.reference.or_else(|| report.reference.clone());
+    after.decline_code = report.decline_code.clone().filter(|_| definite == Definite::Declined);
+    after
+}
+
+impl Outside {
+    /// Finishes the record that has this fence, and writes all that goes with it. Nothing is written on a conflict.
+    pub(super) fn settle_in(
+        &self,
+        tx: &WriteTx<'_>,
+        operation: &Operation,
+        fence: Fence,
+        (definite, report): (Definite, &Report),
+        hearing: Hearing<'_>,
+    ) -> Result<Swap, Halt> {
+        let now = tx.now();
+        let Some(record) = tx.record(operation.id)? else { return Ok(Swap::Conflict { record: None, now }) };
+        let after = ended(operation, definite, report);
+        let mut standing = charge_rows::read(tx, operation.charge)?;
+        let entry =
+            standing.life.end(operation.kind, operation.amount, operation.capture, definite.ended());
+        let finish = self.finish(&record, Told::of(&after, &standing.life.charge));
+        let swap = swap_in(tx, operation.id, Some(fence), Change::Finish(finish))?;
+        let Swap::Swapped { record, .. } = &swap else { return Ok(swap) };
+        let (reference, decline_code) = (after.reference.as_deref(), after.decline_code.as_deref());
+        operations::update(tx, operation.row, after.standing, reference, decline_code, now)?;
+        charge_rows::update(tx, operation.charge, &standing.life)?;
+        if let Some(kind) = entry {
+            charge_rows::book(tx, operation.charge, kind, operation.amount, now)?;
+        }
+        let detail = format!("{}, heard in the {}", after.standing.as_str(), hearing.heard().as_str());
+        let happened = Happened {
+            kind: EventKind::Settled,
+            record: Some(record),
+            request_id: hearing.request_id(),
+            caller: Some(self.acquirer.account().as_str()),
+            detail: Some(&detail),
+        };
+        self.happened_in(tx, operation.row, now, happened)?;
+        Ok(swap)
+    }
+
+    /// How a record is finished with an answer.
+    pub(super) fn finish(&self, record: &Record, told: Told) -> Finish {
+        Finish {
+            conclusion: told.conclusion,
+            answer: self.engine.seal(&record.tenant, &record.key, told.answer),
+            response_ttl: self.engine.timings().response_ttl,
+            resource: told.resource,
+        }
+    }
+
+    /// Notes that the acquirer knows the operation and has not decided. The record is left to whoever owns it.
+    pub(super) fn pend_in(
+        &self,
+        tx: &WriteTx<'_>,
+        operation: &Operation,
+        report: &Report,
+    ) -> rusqlite::Result<()> {
+        let mut standing = charge_rows::read(tx, operation.charge)?;
+        standing.life.pend(operation.kind, report.next_action.clone().filter(|text| is_json(text)));
+        let reference = report.reference.as_deref();
+        operations::update(tx, operation.row, OperationStanding::Pending, reference, None, tx.now())?;
+        charge_rows::update(tx, operation.charge, &standing.life)
+    }
+
+    /// Gives back what the operation had set aside; its row and fingerprint stay (P15).
+    pub(super) fn release_in(&self, tx: &WriteTx<'_>, operation: &Operation) -> rusqlite::Result<()> {
+        let mut standing = charge_rows::read(tx, operation.charge)?;
+        standing.life.end(operation.kind, operation.amount, operation.capture, Ended::Released);
+        operations::update(tx, operation.row, OperationStanding::Released, None, None, tx.now())?;
+        charge_rows::update(tx, operation.charge, &standing.life)
+    }
+
+    /// Heeds what was heard without having been asked for by an owner: an event, or one that was parked (P26 to P28).
+    pub(super) fn heed_in(
+        &self,
+        tx: &WriteTx<'_>,
+        operation: &Operation,
+        (standing, report): (Standing, &Report),
+        hearing: Hearing<'_>,
+    ) -> Result<Heeded, Halt> {
+        let now = tx.now();
+        if let Err(mismatch) = check(operation, self.acquirer.account(), report) {
+            self.mismatch_in(tx, operation, now, hearing, &mismatch)?;
+            return Ok(Heeded::Anomaly);
+        }
+        if operation.standing.is_final() {
+            return self.heed_late_in(tx, operation, (standing, report), hearing);
+        }
+        let Some(record) = tx.record(operation.id)? else {
+            return Err(Halt(StoreError::RolledBack("an open operation has no record".into())));
+        };
+        let definite = match standing {
+            Standing::Done => Definite::Done,
+            Standing::Declined if record.attempts <= 1 => Definite::Declined,
+            // Of several attempts a later one may have been approved: only a question of today tells (P27).
+            Standing::Declined => {
+                self.sight_in(tx, operation, (&record, Duration::ZERO), report, hearing)?;
+                return Ok(Heeded::Noted);
+            }
+            Standing::Pending => {
+                let ask_after = ask_interval(record.asked(), self.engine.timings().operation_timeout);
+                self.sight_in(tx, operation, (&record, ask_after), report, hearing)?;
+                return Ok(Heeded::Noted);
+            }
+        };
+        match self.settle_in(tx, operation, record.fence, (definite, report), hearing)? {
+            Swap::Swapped { .. } => Ok(Heeded::Settled),
+            Swap::Conflict { .. } => {
+                Err(Halt(StoreError::RolledBack("the record changed within its own batch".into())))
+            }
+        }
+    }
+
+    /// Something about an operation that is final: the same again, something older, or a contradiction (P27).
+    fn heed_late_in(
+        &self,
+        tx: &WriteTx<'_>,
+        operation: &Operation,
+        (standing, report): (Standing, &Report),
+        hearing: Hearing<'_>,
+    ) -> Result<Heeded, Halt> {
+        let now = tx.now();
+        let stored = operation.standing.as_str();
+        let (reason, detail, proposal) = match (operation.standing, standing) {
+            (OperationStanding::Done, Standing::Done) => match (&operation.reference, &report.reference) {
+                (Some(stored), Some(heard)) if stored != heard => (
+                    Reason::SecondPayment,
+                    format!("executed as {stored}, heard was a second execution as {heard}"),
+                    "refund or void the second one at the acquirer",
+                ),
+                _ => return Ok(Heeded::Noted),
+            },
+            (OperationStanding::Declined, Standing::Done) => (
+                Reason::Contradiction,
+                format!("stored is {stored}, heard was done"),
+                "void or refund it at the acquirer: its caller was told that it was declined",
+            ),
+            (OperationStanding::Done, Standing::Declined) => (
+                Reason::Contradiction,
+                format!("stored is {stored}, heard was declined"),
+                "look it up at the acquirer: its caller was told that it took effect",
+            ),
+            _ => return Ok(Heeded::Noted),
+        };
+        self.contradiction_in(tx, operation, now, hearing, (reason, &detail), proposal)?;
+        Ok(Heeded::Anomaly)
+    }
+
+    /// A sighting that settles nothing: stored and never forgotten.
+    ///
+    /// A live owner's record is left alone, or its own answer would be refused; the operation's row remembers.
+    fn sight_in(
+        &self,
+        tx: &WriteTx<'_>,
+        operation: &Operation,
+        (record, ask_after): (&Record, Duration),
+        report: &Report,
+        hearing: Hearing<'_>,
+    ) -> Result<(), Halt> {
+        self.pend_in(tx, operation, report)?;
+        self.heard_in(tx, operation, tx.now(), hearing, "known and not settled by this")?;
+        if let State::Unknown { .. } = record.state {
+            let change = Change::AskAgain { cause: Cause::Pending, after: ask_after, sighted: true };
+            swap_in(tx, operation.id, Some(record.fence), change)?;
+        }
+        Ok(())
+    }
+}
+
+/// An acquirer's own text goes into documents of ours only if it is a document itself.
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()
+}
