@@ -22,7 +22,7 @@ use crate::money::{Amount, Currency};
 
 mod audit;
 pub(crate) mod booking;
-mod rows;
+pub(crate) mod rows;
 mod tenants;
 
 use audit::Audit;

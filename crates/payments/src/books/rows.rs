@@ -54,11 +54,11 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     })
 }
 
-pub(super) fn currency(row: &Row<'_>, column: usize) -> rusqlite::Result<Currency> {
+pub(crate) fn currency(row: &Row<'_>, column: usize) -> rusqlite::Result<Currency> {
     word(row, column, "currency", Currency::parse)
 }
 
-pub(super) fn word<T>(
+pub(crate) fn word<T>(
     row: &Row<'_>,
     column: usize,
     what: &'static str,
@@ -72,10 +72,10 @@ fn charge_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ChargeId> {
     Ok(ChargeId::of(operation))
 }
 
-fn amount(row: &Row<'_>, column: usize) -> rusqlite::Result<Amount> {
+pub(crate) fn amount(row: &Row<'_>, column: usize) -> rusqlite::Result<Amount> {
     Amount::of_minor_units(row.get(column)?).ok_or_else(|| unreadable(column, "amount"))
 }
 
-fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Time> {
+pub(crate) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Time> {
     row.get(column).map(Time::from_micros)
 }

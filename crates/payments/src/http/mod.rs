@@ -31,7 +31,7 @@ pub(crate) mod openapi;
 mod ops;
 mod post;
 mod query;
-mod wire;
+pub(crate) mod wire;
 
 /// Roles that may look at charges and the ledger.
 const READERS: &[Role] = &[Role::Read, Role::Operator];
