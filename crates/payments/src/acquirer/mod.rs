@@ -15,6 +15,7 @@
 //! Every adapter passes the same public suite, [`mod@conformance`].
 
 mod base64;
+pub mod conformance;
 pub mod http;
 pub mod sandbox;
 pub mod signature;
