@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::acquirer::{self, AcquirerArgs};
 use crate::api_keys::{self, ApiKeysCommand};
 use crate::bench::{self, BenchArgs};
 use crate::exit::{Exit, Failure};
@@ -49,6 +50,8 @@ struct Cli {
 enum Command {
     /// Run the payments service
     Serve(ServeArgs),
+    /// Run a sandbox acquirer, for a service to charge through
+    Acquirer(AcquirerArgs),
     /// Measure what lost answers cost, test the promises, break them on purpose
     #[command(subcommand, arg_required_else_help = true)]
     Lab(LabCommand),
@@ -88,6 +91,7 @@ pub(crate) fn run(
     }
     match &cli.command {
         Command::Serve(args) => serve::run(args),
+        Command::Acquirer(args) => acquirer::run(args),
         Command::Lab(command) => lab::run(command),
         Command::ApiKeys(command) => api_keys::run(command),
         Command::Keys(command) => keys::run(command),
@@ -125,11 +129,12 @@ fn warn_of_unknown_variables(layers: &Layers, root: &clap::Command) {
 
 /// Judges the settings of a section that parsed, for `unavez config --check`.
 fn check(section: &str, matches: &ArgMatches) -> Result<(), Failure> {
-    if section != "serve" {
-        return Ok(());
+    let refused = |refused: clap::Error| Failure::usage(refused.to_string());
+    match section {
+        "serve" => serve::check(&ServeArgs::from_arg_matches(matches).map_err(refused)?),
+        "acquirer" => acquirer::check(&AcquirerArgs::from_arg_matches(matches).map_err(refused)?),
+        _ => Ok(()),
     }
-    let args = ServeArgs::from_arg_matches(matches).map_err(|refused| Failure::usage(refused.to_string()))?;
-    serve::check(&args)
 }
 
 #[cfg(test)]

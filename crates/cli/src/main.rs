@@ -1,5 +1,6 @@
 //! `unavez`: the payments service, its tools and the lab, in one binary.
 
+mod acquirer;
 mod api_keys;
 mod bench;
 mod client;

@@ -40,6 +40,7 @@ mod hex;
 mod http;
 mod metrics;
 mod night;
+mod outside;
 mod owner;
 mod random;
 mod readiness;

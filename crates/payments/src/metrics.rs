@@ -17,13 +17,22 @@ use unavez_core::problem::Code;
 use unavez_store::sqlite;
 use unavez_tower::observe::{Event, Observer};
 
+use unavez_core::time::Time;
+
+use crate::books::{Reason, UndecidedSum};
 use crate::money::{Amount, Currency};
+use crate::outside::alarms::Alarms;
 
 /// A route as metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Route {
     Charges,
     Charge,
+    Capture,
+    Void,
+    Refunds,
+    Refund,
+    Webhook,
     Entries,
     Summary,
     KeyStatus,
@@ -64,14 +73,30 @@ struct CurrencyLabels {
     currency: Currency,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerdictLabels {
+    verdict: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
 /// Every number of one service.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     request_cells: [[OnceLock<Counter>; How::COUNT]; Route::COUNT],
-    /// Only charges run anything.
-    executions: Counter,
-    replays: Counter,
+    executions: Family<RouteLabels, Counter>,
+    execution_cells: [OnceLock<Counter>; Route::COUNT],
+    replays: Family<RouteLabels, Counter>,
+    replay_cells: [OnceLock<Counter>; Route::COUNT],
+    recoveries: Family<VerdictLabels, Counter>,
+    anomalies: Family<ReasonLabels, Counter>,
+    undecided: Gauge,
+    undecided_oldest: Gauge<f64, AtomicU64>,
+    undecided_amount: Family<CurrencyLabels, Gauge<f64, AtomicU64>>,
     replayed_value: Family<CurrencyLabels, Counter>,
     suspected_duplicates: Counter,
     fence_refused: Counter,
@@ -101,6 +126,33 @@ impl Metrics {
             "Minor units that repeated requests would have charged again",
             replayed_value.clone(),
         );
+        let recoveries = Family::default();
+        registry.register(
+            "recovery",
+            "Questions to the acquirer, by what the answer was worth",
+            recoveries.clone(),
+        );
+        let anomalies = Family::default();
+        registry.register(
+            "webhook_anomalies",
+            "What was heard of an acquirer and does not fit, by the rule it breaks",
+            anomalies.clone(),
+        );
+        let undecided = Gauge::default();
+        registry.register("unknown", "Operations whose outcome is not known", undecided.clone());
+        let undecided_oldest = Gauge::default();
+        registry.register_with_unit(
+            "unknown_oldest",
+            "How long ago the oldest operation was claimed whose outcome is not known",
+            Unit::Seconds,
+            undecided_oldest.clone(),
+        );
+        let undecided_amount = Family::default();
+        registry.register(
+            "unknown_amount",
+            "Minor units of operations whose outcome is not known",
+            undecided_amount.clone(),
+        );
         let mut counter = |name: &str, help: &str| {
             let counter = Counter::default();
             registry.register(name, help, counter.clone());
@@ -122,12 +174,18 @@ impl Metrics {
         registry.register("writer_queue", "Commands waiting for the writer", writer_queue.clone());
         let commit_time = Histogram::new(COMMIT_BUCKETS);
         registry.register_with_unit("commit", "How long a commit takes", Unit::Seconds, commit_time.clone());
-        let charges = RouteLabels { route: Route::Charges };
         Self {
             requests,
             request_cells: std::array::from_fn(|_| std::array::from_fn(|_| OnceLock::new())),
-            executions: executions.get_or_create_owned(&charges),
-            replays: replays.get_or_create_owned(&charges),
+            executions,
+            execution_cells: std::array::from_fn(|_| OnceLock::new()),
+            replays,
+            replay_cells: std::array::from_fn(|_| OnceLock::new()),
+            recoveries,
+            anomalies,
+            undecided,
+            undecided_oldest,
+            undecided_amount,
             replayed_value,
             suspected_duplicates,
             fence_refused,
@@ -145,12 +203,40 @@ impl Metrics {
         cell.get_or_init(|| self.requests.get_or_create_owned(&RequestLabels { route, answer })).inc();
     }
 
-    pub(crate) fn executed(&self) {
-        self.executions.inc();
+    /// An operation ran: an attempt of it, where there can be several.
+    pub(crate) fn executed(&self, route: Route) {
+        let cell = &self.execution_cells[route.index()];
+        cell.get_or_init(|| self.executions.get_or_create_owned(&RouteLabels { route })).inc();
     }
 
-    pub(crate) fn replayed(&self) {
-        self.replays.inc();
+    pub(crate) fn replayed(&self, route: Route) {
+        let cell = &self.replay_cells[route.index()];
+        cell.get_or_init(|| self.replays.get_or_create_owned(&RouteLabels { route })).inc();
+    }
+
+    fn recovered(&self, verdict: &'static str) {
+        self.recoveries.get_or_create(&VerdictLabels { verdict }).inc();
+    }
+
+    pub(crate) fn anomaly(&self, reason: Reason) {
+        self.anomalies.get_or_create(&ReasonLabels { reason: reason.as_str() }).inc();
+    }
+
+    /// What is not decided just now.
+    pub(crate) fn undecided(&self, sums: &[UndecidedSum], now: Time) {
+        let count: u64 = sums.iter().map(|sum| sum.operations).sum();
+        self.undecided.set(i64::try_from(count).unwrap_or(i64::MAX));
+        let oldest = sums.iter().map(|sum| now.since(sum.oldest)).max().unwrap_or_default();
+        self.undecided_oldest.set(oldest.as_secs_f64());
+        self.undecided_amount.clear();
+        for sum in sums {
+            let amount = self.undecided_amount.get_or_create(&CurrencyLabels { currency: sum.currency });
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "a gauge is a float; the exact sum is in the books"
+            )]
+            amount.set(sum.amount as f64);
+        }
     }
 
     /// Without the key this amount would have been charged once more.
@@ -188,14 +274,19 @@ impl sqlite::Observer for CommitWatch {
 }
 
 /// Hears the engine's events.
-pub(crate) struct EngineWatch(pub(crate) Arc<Metrics>);
+pub(crate) struct EngineWatch {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) alarms: Arc<Alarms>,
+}
 
 impl Observer for EngineWatch {
     fn on_event(&self, event: &Event<'_>) {
         match event {
-            Event::FenceRefused { .. } => drop(self.0.fence_refused.inc()),
-            Event::FinishLost { .. } => drop(self.0.finish_lost.inc()),
-            // Requests and executions are counted where they are answered; nothing here recovers or is unknown.
+            Event::FenceRefused { .. } => drop(self.metrics.fence_refused.inc()),
+            Event::FinishLost { .. } => drop(self.metrics.finish_lost.inc()),
+            Event::Recovered { verdict } => self.metrics.recovered(verdict),
+            Event::Alarmed { operation_id, held } => self.alarms.raise(*operation_id, *held),
+            // Requests and executions are counted where they are answered, and what is unknown where it is stored.
             _ => {}
         }
     }
@@ -213,6 +304,11 @@ impl Route {
         match self {
             Self::Charges => "/v1/charges",
             Self::Charge => "/v1/charges/{id}",
+            Self::Capture => "/v1/charges/{id}/capture",
+            Self::Void => "/v1/charges/{id}/void",
+            Self::Refunds => "/v1/charges/{id}/refunds",
+            Self::Refund => "/v1/refunds/{id}",
+            Self::Webhook => "/v1/webhooks/acquirer",
             Self::Entries => "/v1/ledger/entries",
             Self::Summary => "/v1/ledger/summary",
             Self::KeyStatus => "/v1/idempotency-keys/{key}",
@@ -279,8 +375,18 @@ mod tests {
         let metrics = Metrics::new();
         metrics.answered(Route::Charges, How::First);
         metrics.answered(Route::Charges, How::Problem(Code::KeyReused));
-        metrics.executed();
-        metrics.replayed();
+        metrics.executed(Route::Charges);
+        metrics.replayed(Route::Charges);
+        metrics.executed(Route::Refunds);
+        metrics.recovered("settled");
+        metrics.anomaly(Reason::Amount);
+        let sum = UndecidedSum {
+            currency: Currency::parse("EUR").unwrap(),
+            operations: 2,
+            oldest: Time::from_micros(0),
+            amount: 5000,
+        };
+        metrics.undecided(&[sum], Time::from_micros(90_000_000));
         metrics.saved(Amount::of_minor_units(500).unwrap(), Currency::parse("EUR").unwrap());
         metrics.purged(3, Duration::from_millis(1500));
         let text = metrics.encode(&sqlite::Stats { queued: 7, ..sqlite::Stats::default() }).unwrap();
@@ -288,6 +394,12 @@ mod tests {
             "unavez_requests_total{route=\"/v1/charges\",answer=\"first\"} 1",
             "unavez_requests_total{route=\"/v1/charges\",answer=\"idempotency-key-reused\"} 1",
             "unavez_executions_total{route=\"/v1/charges\"} 1",
+            "unavez_executions_total{route=\"/v1/charges/{id}/refunds\"} 1",
+            "unavez_recovery_total{verdict=\"settled\"} 1",
+            "unavez_webhook_anomalies_total{reason=\"amount\"} 1",
+            "unavez_unknown 2",
+            "unavez_unknown_oldest_seconds 90.0",
+            "unavez_unknown_amount{currency=\"EUR\"} 5000.0",
             "unavez_replays_total{route=\"/v1/charges\"} 1",
             "unavez_replayed_value_total{currency=\"EUR\"} 500",
             "unavez_suspected_duplicates_total 0",

@@ -1,7 +1,8 @@
 //! The night shift: what has to be done and nobody waits for.
 //!
-//! It deletes expired records in small batches with pauses between them, so that requests get in between, and keeps the
-//! ledger's sums fresh. Losing it at any point loses nothing: the next one starts where it finds things.
+//! It deletes expired records in small batches with pauses between them, so that requests get in between, keeps the
+//! ledger's sums fresh, and looks after what an acquirer outside leaves to do. Asking the acquirer about open operations is
+//! the recovery worker's. Losing it at any point loses nothing: the next one starts where it finds things.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -37,6 +38,9 @@ impl Night {
     pub(crate) async fn work(mut self) {
         while let Some(app) = self.app.upgrade() {
             audit(&app).await;
+            if let Some(outside) = &app.outside {
+                outside.work_at_night(app.alarms.take().into_iter().collect()).await;
+            }
             let pause = self.purge(&app).await;
             drop(app);
             tokio::time::sleep(pause).await;

@@ -11,22 +11,30 @@ use tokio::task::JoinHandle;
 use unavez_core::fingerprint::Rules;
 use unavez_core::identity::Realm;
 use unavez_core::seal::{SealKeyId, SealKeys};
-use unavez_core::timing::Contradiction;
+use unavez_core::timing::{Contradiction, Timings};
 use unavez_store::StoreError;
 use unavez_store::sqlite::{self, Location, Options, SqliteStore};
 use unavez_tower::door::{Differs, Door};
-use unavez_tower::engine::{self, Engine};
+use unavez_tower::engine::{self, Engine, Kind};
+use unavez_tower::recover::{Hook, Pass, RecoveryWorker};
 
+use crate::acquirer::Acquirer;
+use crate::acquirer::http::BaseUrl;
+use crate::acquirer::sandbox::{Sandbox, SandboxAcquirer, Terms};
+use crate::acquirer::signature::{Secrets, SecretsError};
 use crate::auth::{Gate, KeyFileError};
 use crate::books::{self, Books, Tenants};
 use crate::http::{self as api, edge::Inside};
 use crate::metrics::{CommitWatch, EngineWatch, Metrics};
 use crate::night::Night;
+use crate::outside::alarms::Alarms;
+use crate::outside::in_process::InProcess;
+use crate::outside::{self, Asking, Outside};
 use crate::owner::{self, OwnerConflict, Unsettled};
 use crate::random::Stream;
 use crate::readiness::Readiness;
 use crate::seals;
-use crate::settings::Settings;
+use crate::settings::{AcquirerKind, Settings};
 
 /// A running service. Cheap to clone; clones are the same service.
 #[derive(Clone)]
@@ -52,21 +60,61 @@ pub(crate) struct App {
     /// Whether the start-up scan is done.
     pub(crate) scanned: AtomicBool,
     pub(crate) openapi: Bytes,
-    night: Mutex<Option<JoinHandle<()>>>,
+    /// The acquirer, unless the ledger is the whole effect.
+    pub(crate) outside: Option<Arc<Outside>>,
+    /// How operations take effect: what the engine has to know of them.
+    pub(crate) kind: Kind,
+    pub(crate) alarms: Arc<Alarms>,
+    sandbox: Option<InProcess>,
+    shifts: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Payments {
     /// Opens the database, checks the settings against each other and against what is stored, and starts the night
-    /// shift (purge and audit) on the present runtime. This service's tables and its observer are added to `options`.
+    /// shift (purge, audit, recovery) on the present runtime. This service's tables and its observer are added to
+    /// `options`.
     ///
     /// # Errors
     /// [`OpenError`]: nothing is left open.
-    pub async fn open(
+    pub async fn open(location: Location, options: Options, settings: Settings) -> Result<Self, OpenError> {
+        let clock = options.clock.clone();
+        let (acquirer, sandbox) = match &settings.acquirer {
+            AcquirerKind::Ledger => (None, None),
+            AcquirerKind::Sandbox => {
+                let sandbox = InProcess::open(&location, clock).await?;
+                (Some(sandbox.acquirer()), Some(sandbox))
+            }
+            AcquirerKind::SandboxAt(url) => (Some(sandbox_at(url.clone(), &settings)?), None),
+        };
+        let closing = sandbox.clone();
+        let opened = Self::open_through(location, options, settings, acquirer, sandbox).await;
+        if let (Err(_), Some(sandbox)) = (&opened, closing) {
+            sandbox.close().await;
+        }
+        opened
+    }
+
+    /// As [`Payments::open`], through this acquirer, whatever the settings name.
+    ///
+    /// # Errors
+    /// [`OpenError`]: nothing is left open.
+    pub async fn open_with(
+        location: Location,
+        options: Options,
+        settings: Settings,
+        acquirer: Arc<dyn Acquirer>,
+    ) -> Result<Self, OpenError> {
+        Self::open_through(location, options, settings, Some(acquirer), None).await
+    }
+
+    async fn open_through(
         location: Location,
         mut options: Options,
-        settings: Settings,
+        mut settings: Settings,
+        acquirer: Option<Arc<dyn Acquirer>>,
+        sandbox: Option<InProcess>,
     ) -> Result<Self, OpenError> {
-        settings.timings.check()?;
+        settings.timings = timings(&settings, acquirer.is_some())?;
         let seal_keys = settings.seal_key_file.as_deref().map(seals::read).transpose()?;
         let gate = match &settings.api_keys_file {
             Some(path) => Gate::with_keys(path, settings.default_tenant.clone())?,
@@ -89,34 +137,44 @@ impl Payments {
                 return Err(refused);
             }
         };
-        let payments = Self::over(store, settings, gate, seal_keys, metrics)?;
-        payments.start_night();
+        let parts = Parts { store, settings, gate, seal_keys, metrics, acquirer, sandbox };
+        let payments = Self::of(parts)?;
+        payments.start_shifts();
         Ok(payments)
     }
 
-    fn over(
-        store: SqliteStore,
-        settings: Settings,
-        gate: Gate,
-        seal_keys: Option<SealKeys>,
-        metrics: Arc<Metrics>,
-    ) -> Result<Self, OpenError> {
+    fn of(parts: Parts) -> Result<Self, OpenError> {
+        let Parts { store, settings, gate, seal_keys, metrics, acquirer, sandbox } = parts;
         let keys = seal_keys.as_ref().map(SealKeys::fingerprint_keys).unwrap_or_default();
         let door = Door::new()
             .with_route("charges")
             .with_body_bytes_max(settings.limits.body_bytes_max)
             .with_fingerprint_rules(Rules { keys, ..Rules::default() });
+        let alarms = Arc::<Alarms>::default();
+        let observer = EngineWatch { metrics: Arc::clone(&metrics), alarms: Arc::clone(&alarms) };
         let engine = Engine::new(
             Arc::new(store.clone()),
             engine::Settings {
                 realm: Some(store.realm().clone()),
                 timings: settings.timings,
                 seal_keys: seal_keys.map(Arc::new),
-                observer: Arc::new(EngineWatch(Arc::clone(&metrics))),
+                observer: Arc::new(observer),
                 random: Arc::new(Stream::new()),
                 ..engine::Settings::default()
             },
         )?;
+        let outside = acquirer.map(|acquirer| {
+            let told = outside::Settings {
+                visibility_delay: settings.visibility_delay,
+                same_order: settings.same_order,
+                same_order_window: settings.same_order_window,
+            };
+            Arc::new(Outside::new(acquirer, store.clone(), engine.clone(), Arc::clone(&metrics), told))
+        });
+        let kind = match &outside {
+            None => Kind::Transactional,
+            Some(outside) => Kind::Recoverable(Hook::new(Asking(Arc::clone(outside)))),
+        };
         let app = App {
             engine,
             discreet_door: door.clone().with_differs(Differs::Off),
@@ -129,20 +187,32 @@ impl Payments {
             readiness: Readiness::default(),
             scanned: AtomicBool::new(false),
             openapi: api::openapi::document_json().into(),
-            night: Mutex::default(),
+            outside,
+            kind,
+            alarms,
+            sandbox,
+            shifts: Mutex::default(),
             store,
             settings,
         };
         Ok(Self { app: Arc::new(app) })
     }
 
-    fn start_night(&self) {
-        let night = tokio::spawn(Night::new(Arc::downgrade(&self.app)).work());
-        *self.lock_night() = Some(night);
+    fn start_shifts(&self) {
+        let app = &self.app;
+        let mut shifts = vec![tokio::spawn(Night::new(Arc::downgrade(app)).work())];
+        if let Some(outside) = &app.outside {
+            let worker = RecoveryWorker::new(app.engine.clone(), Asking(Arc::clone(outside)));
+            shifts.push(tokio::spawn(worker.run(std::future::pending())));
+            if let Some(sandbox) = &app.sandbox {
+                shifts.push(tokio::spawn(sandbox.deliveries(Arc::clone(outside)).run()));
+            }
+        }
+        *self.lock_shifts() = shifts;
     }
 
-    fn lock_night(&self) -> std::sync::MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.app.night.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_shifts(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.app.shifts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The public API: `/v1`, `/healthz`, `/readyz`, `/openapi.json`.
@@ -201,16 +271,102 @@ impl Payments {
         self.app.gate.reload()
     }
 
-    /// Ends the night shift, runs what is queued, and closes the database. Stop accepting requests first. Idempotent.
+    /// Asks once about everything that is due, as the recovery worker does every second: for tests and tools with a clock
+    /// of their own. Nothing, with the ledger.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn recover_due(&self) -> Result<Pass, StoreError> {
+        match &self.app.outside {
+            Some(outside) => {
+                RecoveryWorker::new(self.app.engine.clone(), Asking(Arc::clone(outside))).pass().await
+            }
+            None => Ok(Pass::default()),
+        }
+    }
+
+    /// The sandbox in this process, where that is the acquirer.
+    #[must_use]
+    pub fn sandbox(&self) -> Option<&Sandbox> {
+        self.app.sandbox.as_ref().map(InProcess::sandbox)
+    }
+
+    /// Waits for running operations up to the attempt's deadline, ends the night shift, runs what is queued, and closes
+    /// the database. Stop accepting requests first. Idempotent.
     pub async fn close(&self) {
-        let night = self.lock_night().take();
-        if let Some(night) = night {
-            night.abort();
+        if let Some(sandbox) = &self.app.sandbox {
+            sandbox.sandbox().stop_waiting();
+        }
+        let left = self.app.engine.drain(self.app.settings.timings.attempt_deadline()).await;
+        if left > 0 {
+            tracing::warn!(operations = left, "operations still running are left to recovery");
+        }
+        let shifts = std::mem::take(&mut *self.lock_shifts());
+        for shift in shifts {
+            shift.abort();
             // Ends with "cancelled", which is what was asked of it.
-            let _ = night.await;
+            let _ = shift.await;
+        }
+        if let Some(sandbox) = &self.app.sandbox {
+            sandbox.close().await;
         }
         self.app.store.close().await;
     }
+}
+
+impl App {
+    /// What `/healthz` says of the acquirer: its kind, without the account.
+    pub(crate) fn acquirer_word(&self) -> &str {
+        self.outside.as_ref().map_or("ledger", |outside| {
+            let account = outside.acquirer.account().as_str();
+            account.split_once(':').map_or(account, |(kind, _)| kind)
+        })
+    }
+
+    /// Brings the numbers of what is not decided up to date; those of the last time stay where the store does not answer.
+    pub(crate) async fn measure_undecided(&self) {
+        match self.books.undecided_sums(self.settings.timings.operation_timeout).await {
+            Ok(sums) => self.metrics.undecided(&sums, self.store.clock().now()),
+            Err(error) => tracing::warn!(%error, "undecided operations not summed up"),
+        }
+    }
+}
+
+/// What a service is made of.
+struct Parts {
+    store: SqliteStore,
+    settings: Settings,
+    gate: Gate,
+    seal_keys: Option<SealKeys>,
+    metrics: Arc<Metrics>,
+    acquirer: Option<Arc<dyn Acquirer>>,
+    sandbox: Option<InProcess>,
+}
+
+/// The timings in force: with an acquirer outside, its timeout is among them (P13).
+fn timings(settings: &Settings, is_outside: bool) -> Result<Timings, Contradiction> {
+    if !is_outside {
+        settings.timings.check()?;
+        return Ok(settings.timings);
+    }
+    let timings = settings.timings_outside()?;
+    if timings.outside_timeout < settings.acquirer_timeout {
+        tracing::warn!(
+            asked = ?settings.acquirer_timeout,
+            used = ?timings.outside_timeout,
+            "the acquirer's timeout is cut down to what an attempt has room for; a longer operation timeout makes more"
+        );
+    }
+    Ok(timings)
+}
+
+fn sandbox_at(url: BaseUrl, settings: &Settings) -> Result<Arc<dyn Acquirer>, OpenError> {
+    let secrets = match &settings.webhook_secret_file {
+        Some(path) => Secrets::read(path).map_err(OpenError::WebhookSecrets)?,
+        None => Secrets::parse("").map_err(OpenError::WebhookSecrets)?,
+    };
+    let acquirer = SandboxAcquirer::over_http(url, Terms::default(), secrets).map_err(OpenError::Acquirer)?;
+    Ok(Arc::new(acquirer))
 }
 
 /// The gate that knows who owns `default`.
@@ -260,6 +416,12 @@ pub enum OpenError {
     },
     /// The API keys do not fit what the tenant `default` has stored.
     DefaultTenant(OwnerConflict),
+    /// The sandbox's database cannot be opened.
+    Sandbox(sqlite::OpenError),
+    /// The file with the webhook secrets cannot be read.
+    WebhookSecrets(SecretsError),
+    /// The acquirer's connection cannot be set up.
+    Acquirer(std::io::Error),
     /// The database could not be asked.
     Read(StoreError),
     /// The runtime is shutting down.
@@ -284,6 +446,9 @@ impl fmt::Display for OpenError {
                  the file of --seal-key-file until they are gone"
             ),
             Self::DefaultTenant(conflict) => conflict.fmt(f),
+            Self::Sandbox(error) => write!(f, "sandbox: {error}"),
+            Self::WebhookSecrets(error) => write!(f, "webhook secrets: {error}"),
+            Self::Acquirer(error) => write!(f, "acquirer: {error}"),
             Self::Read(error) => error.fmt(f),
             Self::Interrupted => f.write_str("interrupted while opening the database"),
         }

@@ -6,19 +6,31 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use unavez_core::identity::Tenant;
-use unavez_core::timing::Timings;
+use unavez_core::timing::{Contradiction, Timings};
 
-/// Every setting of the service. The defaults are those of `unavez serve`.
-#[derive(Clone, Debug, Default)]
+use crate::acquirer::http::BaseUrl;
+
+/// Every setting of the service. The defaults are those of `unavez serve`, but for the acquirer: the ledger needs nothing
+/// else.
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Where money moves.
     pub acquirer: AcquirerKind,
-    /// The two clocks and the store's timeout.
+    /// The two clocks and the store's timeout. The timeout of calls outside is made of [`Settings::acquirer_timeout`].
     pub timings: Timings,
+    /// How long the acquirer may take to answer; never more than an attempt has room for.
+    pub acquirer_timeout: Duration,
+    /// V of the acquirer (P16): longest flight, processing and visibility. `None`: what its adapter says.
+    pub visibility_delay: Option<Duration>,
+    /// Secrets that the acquirer signs its webhooks with ([`crate::acquirer::signature`]). Without it every webhook is
+    /// refused, except those of the sandbox in this process.
+    pub webhook_secret_file: Option<PathBuf>,
     /// How much is let in at once.
     pub limits: Limits,
     /// What happens to a second charge of an order under another key.
     pub same_order: SameOrder,
+    /// How far back an earlier charge of the order counts.
+    pub same_order_window: Duration,
     /// One API key a line ([`crate::auth`]). `None`: every caller is the tenant `default` with every role.
     pub api_keys_file: Option<PathBuf>,
     /// The tenant of the API key file that owns what was stored under `default` before there were keys.
@@ -27,12 +39,55 @@ pub struct Settings {
     pub seal_key_file: Option<PathBuf>,
 }
 
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            acquirer: AcquirerKind::default(),
+            timings: Timings::default(),
+            acquirer_timeout: Duration::from_secs(30),
+            visibility_delay: None,
+            webhook_secret_file: None,
+            limits: Limits::default(),
+            same_order: SameOrder::default(),
+            same_order_window: Duration::from_secs(24 * 3600),
+            api_keys_file: None,
+            default_tenant: None,
+            seal_key_file: None,
+        }
+    }
+}
+
+impl Settings {
+    /// The timings of a service whose acquirer is outside: its timeout is cut down to what an attempt has room for, two
+    /// calls of the store beside it (P13).
+    ///
+    /// # Errors
+    /// There is no room at all, or the timings contradict each other otherwise.
+    pub fn timings_outside(&self) -> Result<Timings, Contradiction> {
+        let timings = self.timings;
+        let room = timings.attempt_deadline().saturating_sub(timings.store_timeout.saturating_mul(2));
+        let outside_timeout = self.acquirer_timeout.min(room);
+        if outside_timeout.is_zero() {
+            return Err(Contradiction::DoesNotFit {
+                needed: self.acquirer_timeout.saturating_add(timings.store_timeout.saturating_mul(2)),
+                attempt_deadline: timings.attempt_deadline(),
+            });
+        }
+        let timings = Timings { outside_timeout, ..timings };
+        timings.check().map(|()| timings)
+    }
+}
+
 /// Where money moves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AcquirerKind {
     /// The ledger line is the whole effect: one commit a charge.
     #[default]
     Ledger,
+    /// The sandbox in this process, with a database of its own beside the service's.
+    Sandbox,
+    /// A sandbox at this address.
+    SandboxAt(BaseUrl),
 }
 
 /// How much is let in at once. What exceeds a limit is refused with a problem that names it.
@@ -80,29 +135,30 @@ impl fmt::Display for UnknownChoice {
 
 impl std::error::Error for UnknownChoice {}
 
-impl AcquirerKind {
-    /// The word of the command line and of `/healthz`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ledger => "ledger",
-        }
-    }
-}
-
 impl FromStr for AcquirerKind {
     type Err = UnknownChoice;
 
     fn from_str(word: &str) -> Result<Self, UnknownChoice> {
+        let choices = "ledger, sandbox, http://HOST:PORT";
         match word {
             "ledger" => Ok(Self::Ledger),
-            _ => Err(UnknownChoice { what: "acquirer", choices: "ledger", seen: word.to_owned() }),
+            "sandbox" => Ok(Self::Sandbox),
+            _ => word.parse().map(Self::SandboxAt).map_err(|_| UnknownChoice {
+                what: "acquirer",
+                choices,
+                seen: word.to_owned(),
+            }),
         }
     }
 }
 
 impl fmt::Display for AcquirerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        match self {
+            Self::Ledger => f.write_str("ledger"),
+            Self::Sandbox => f.write_str("sandbox"),
+            Self::SandboxAt(url) => url.fmt(f),
+        }
     }
 }
 

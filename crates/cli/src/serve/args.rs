@@ -122,7 +122,7 @@ pub(crate) struct ServeArgs {
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people
     Text,
     /// One object a line

@@ -10,7 +10,7 @@ use crate::exit::Failure;
 
 /// `ADDR:PORT` with all addresses its name stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listen {
+pub(crate) struct Listen {
     given: String,
     addresses: Vec<SocketAddr>,
 }
@@ -35,12 +35,12 @@ impl fmt::Display for Listen {
 
 impl Listen {
     /// Whether nobody on another machine can reach it.
-    pub(super) fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         self.addresses.iter().all(|address| address.ip().to_canonical().is_loopback())
     }
 
     /// Takes the address.
-    pub(super) async fn bind(&self) -> Result<TcpListener, Failure> {
+    pub(crate) async fn bind(&self) -> Result<TcpListener, Failure> {
         TcpListener::bind(&*self.addresses).await.map_err(|error| {
             let failure = Failure::unavailable(format!("{self}: cannot be listened on: {error}"));
             match error.kind() {

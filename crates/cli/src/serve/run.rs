@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tracing_subscriber::EnvFilter;
 use unavez_payments::{OpenError, Payments, Settings, server};
 use unavez_store::sqlite::Options;
 
 use super::announce::{self, Place};
-use super::args::{LogFormat, ServeArgs, store_failure};
+use super::args::{ServeArgs, store_failure};
 use super::listen::Listen;
+use super::log;
 use super::one_address::OneAddress;
 use super::signals::{self, Stop};
 use crate::console::{self, Transport, with_sign_in};
@@ -21,7 +21,7 @@ use crate::exit::{Exit, Failure};
 /// Runs `unavez serve`.
 pub(crate) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     check(args)?;
-    start_log(args)?;
+    log::start(&args.log, args.log_format)?;
     let settings = args.settings()?;
     let limits = args.connection_limits(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
 /// Refuses flags that contradict each other, without opening anything.
 pub(crate) fn check(args: &ServeArgs) -> Result<(), Failure> {
     args.settings()?;
-    log_filter(&args.log)?;
+    log::check(&args.log)?;
     refuse_strangers(args)
 }
 
@@ -154,7 +154,7 @@ fn reload_on_hang_up(payments: &Payments) -> Result<(), Failure> {
 
 /// Turns true at the first request to stop. A second one ends the process where it stands: what runs then is found out
 /// by the next start, as after a power cut.
-fn drain_on(mut stop: Stop) -> watch::Receiver<bool> {
+pub(crate) fn drain_on(mut stop: Stop) -> watch::Receiver<bool> {
     let (drain, draining) = watch::channel(false);
     tokio::spawn(async move {
         stop.asked().await;
@@ -174,7 +174,7 @@ fn end_at_once() -> ! {
     std::process::exit(Exit::CheckFailed as i32)
 }
 
-async fn until(mut draining: watch::Receiver<bool>) {
+pub(crate) async fn until(mut draining: watch::Receiver<bool>) {
     // A closed channel means that the runtime is going down, which is a reason to stop as well.
     let _ = draining.wait_for(|draining| *draining).await;
 }
@@ -187,42 +187,6 @@ fn open_failure(error: &OpenError) -> Failure {
     }
 }
 
-fn signals_failed(error: std::io::Error) -> Failure {
+pub(crate) fn signals_failed(error: std::io::Error) -> Failure {
     Failure::unavailable(format!("signals cannot be listened for: {error}"))
-}
-
-/// A bare word in a filter means a crate of that name, so a mistyped level would silence the log without a word.
-fn log_filter(text: &str) -> Result<EnvFilter, Failure> {
-    let refuse = |why: String| Failure::usage(format!("--log `{text}` is no level and no filter: {why}"));
-    match text.split(',').map(str::trim).find(|part| !is_meant(part)) {
-        Some(word) => Err(refuse(format!(
-            "`{word}` is none of {}; a crate's level is written CRATE=LEVEL",
-            LOG_LEVELS.join(", ")
-        ))),
-        None => EnvFilter::try_new(text).map_err(|error| refuse(error.to_string())),
-    }
-}
-
-const LOG_LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-
-/// Whether a part of a filter is a level, a target of ours, or so written that it cannot be a mistyped level.
-fn is_meant(part: &str) -> bool {
-    LOG_LEVELS.iter().any(|level| level.eq_ignore_ascii_case(part))
-        || part.starts_with("unavez")
-        || part.contains(['=', '['])
-        || part.contains("::")
-}
-
-/// Log lines go to standard error; standard output belongs to whoever waits for the first line.
-fn start_log(args: &ServeArgs) -> Result<(), Failure> {
-    let filter = log_filter(&args.log)?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match args.log_format {
-        LogFormat::Json => log.json().init(),
-        LogFormat::Text => {
-            let colours = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-            log.with_ansi(colours).init();
-        }
-    }
-    Ok(())
 }

@@ -2,9 +2,10 @@
 
 use crate::support::{folder, run};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "",
     "serve",
+    "acquirer",
     "lab",
     "lab fleet",
     "lab accept",
@@ -37,9 +38,7 @@ fn help_texts() {
 #[test]
 fn names_kept_for_later_are_refused_like_any_unknown_one() {
     let folder = folder();
-    for name in
-        ["proxy", "verify", "sim", "acquirer", "trace", "reconcile", "backup", "restore", "copy", "call", "x"]
-    {
+    for name in ["proxy", "verify", "sim", "trace", "reconcile", "backup", "restore", "copy", "call", "x"] {
         run(folder.path(), [name]).fails_with(2, &["unrecognized subcommand", name]);
     }
     for name in ["herd", "day", "keys", "breaker", "all"] {

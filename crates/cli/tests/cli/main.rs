@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails with the value it met, helpers included")]
 
+mod acquirer;
 mod api_keys;
 mod bench;
 mod config;

@@ -67,7 +67,7 @@ impl Ran {
     }
 }
 
-/// A running `unavez serve`. Killed when dropped.
+/// A running `unavez serve` or `unavez acquirer`. Killed when dropped.
 pub(crate) struct Serve {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -82,7 +82,15 @@ impl Serve {
     }
 
     pub(crate) fn start_with(folder: &Path, flags: &[&str]) -> Self {
-        let mut child = Self::spawn(folder, flags);
+        Self::ready(Self::spawn(folder, flags))
+    }
+
+    /// Starts `unavez acquirer` on any free port, and waits until it is ready.
+    pub(crate) fn acquirer(folder: &Path, flags: &[&str]) -> Self {
+        Self::ready(spawn(folder, "acquirer", flags))
+    }
+
+    fn ready(mut child: Child) -> Self {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut first = String::new();
         stdout.read_line(&mut first).unwrap();
@@ -99,13 +107,7 @@ impl Serve {
 
     /// Starts without waiting for anything.
     pub(crate) fn spawn(folder: &Path, flags: &[&str]) -> Child {
-        unavez(folder)
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(flags)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        spawn(folder, "serve", flags)
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -156,6 +158,16 @@ impl Serve {
     pub(crate) fn get(&self, path: &str, headers: &[&str]) -> Answer {
         send(self.address, "GET", path, headers, None).expect("the service answers")
     }
+}
+
+fn spawn(folder: &Path, command: &str, flags: &[&str]) -> Child {
+    unavez(folder)
+        .args([command, "--listen", "127.0.0.1:0"])
+        .args(flags)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 impl Drop for Serve {

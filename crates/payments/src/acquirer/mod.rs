@@ -14,6 +14,12 @@
 //!
 //! Every adapter passes the same public suite, [`mod@conformance`].
 
+mod base64;
+pub mod conformance;
+pub mod http;
+pub mod sandbox;
+pub mod signature;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -65,7 +71,7 @@ pub trait Acquirer: Send + Sync + 'static {
     /// [`EventRefusal`].
     fn read_event<'a>(
         &'a self,
-        headers: &'a http::HeaderMap,
+        headers: &'a ::http::HeaderMap,
         body: &'a [u8],
         now: Time,
     ) -> BoxFuture<'a, Result<Event, EventRefusal>>;

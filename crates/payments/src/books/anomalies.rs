@@ -94,11 +94,7 @@ pub(crate) enum Noted {
 }
 
 /// Adds a finding, unless it is there.
-pub(crate) fn write(
-    connection: &Connection,
-    new: &NewAnomaly<'_>,
-    now: Time,
-) -> rusqlite::Result<Noted> {
+pub(crate) fn write(connection: &Connection, new: &NewAnomaly<'_>, now: Time) -> rusqlite::Result<Noted> {
     let operation = new.operation.map(|id| *id.as_bytes());
     if operation.is_some() {
         let mut is_known = connection.prepare_cached(include_str!("sql/is_known_anomaly.sql"))?;

@@ -39,7 +39,9 @@ pub(super) fn charge(row: &Row<'_>) -> rusqlite::Result<Charge> {
         amount_refunded: row.get(6)?,
         created_at: time(row, 7)?,
         metadata: row.get(8)?,
-        suspected_duplicate_of: row.get::<_, Option<[u8; 16]>>(9)?.map(|id| charge_of(RecordId::from_bytes(id))),
+        suspected_duplicate_of: row
+            .get::<_, Option<[u8; 16]>>(9)?
+            .map(|id| charge_of(RecordId::from_bytes(id))),
         next_action: row.get(10)?,
     })
 }
@@ -56,11 +58,11 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
     })
 }
 
-pub(super) fn currency(row: &Row<'_>, column: usize) -> rusqlite::Result<Currency> {
+pub(crate) fn currency(row: &Row<'_>, column: usize) -> rusqlite::Result<Currency> {
     word(row, column, "currency", Currency::parse)
 }
 
-pub(super) fn word<T>(
+pub(crate) fn word<T>(
     row: &Row<'_>,
     column: usize,
     what: &'static str,
@@ -97,10 +99,10 @@ pub(super) fn tenant(row: &Row<'_>, column: usize) -> rusqlite::Result<Tenant> {
     word(row, column, "tenant", |name| Tenant::parse(name).ok())
 }
 
-pub(super) fn amount(row: &Row<'_>, column: usize) -> rusqlite::Result<Amount> {
+pub(crate) fn amount(row: &Row<'_>, column: usize) -> rusqlite::Result<Amount> {
     Amount::of_minor_units(row.get(column)?).ok_or_else(|| unreadable(column, "amount"))
 }
 
-pub(super) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Time> {
+pub(crate) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Time> {
     row.get(column).map(Time::from_micros)
 }

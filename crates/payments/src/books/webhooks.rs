@@ -63,7 +63,8 @@ pub(crate) fn park(
     now: Time,
 ) -> rusqlite::Result<()> {
     let operation = news.1.operation_id.record_id();
-    let text = serde_json::to_string(&Stored::of(news.0, news.1)).expect("texts and numbers have a JSON form");
+    let text =
+        serde_json::to_string(&Stored::of(news.0, news.1)).expect("texts and numbers have a JSON form");
     write(connection, account, event, (EventState::Parked, Some(operation), Some(text)), now)
 }
 
@@ -235,7 +236,10 @@ impl<'a> Stored<'a> {
 }
 
 /// Parses what is there; `None` only for a text that does not parse.
-#[expect(clippy::option_option, reason = "the outer layer is whether it can be read, the inner one whether it is there")]
+#[expect(
+    clippy::option_option,
+    reason = "the outer layer is whether it can be read, the inner one whether it is there"
+)]
 fn optional<T>(text: Option<Box<str>>, parse: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
     match text {
         None => Some(None),

@@ -68,11 +68,9 @@ impl Life {
         }
         let authorized = self.charge.amount;
         match asked {
-            Some(asked) if asked > authorized => Err(Illegal::Exceeds {
-                step,
-                asked: asked.minor_units(),
-                left: authorized.minor_units(),
-            }),
+            Some(asked) if asked > authorized => {
+                Err(Illegal::Exceeds { step, asked: asked.minor_units(), left: authorized.minor_units() })
+            }
             asked => Ok(asked.unwrap_or(authorized)),
         }
     }

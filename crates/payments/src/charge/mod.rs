@@ -167,7 +167,9 @@ mod tests {
     fn a_refund_id_has_one_spelling() {
         let text = "re_71dbf60ddff57a65e876c0875e809934_12";
         assert_eq!(RefundId::parse(text).map(|id| id.to_string()).as_deref(), Some(text));
-        for other in ["re_71dbf60ddff57a65e876c0875e809934", "re_71dbf60ddff57a65e876c0875e809934_01", "re__1"] {
+        for other in
+            ["re_71dbf60ddff57a65e876c0875e809934", "re_71dbf60ddff57a65e876c0875e809934_01", "re__1"]
+        {
             assert_eq!(RefundId::parse(other), None, "{other}");
         }
     }

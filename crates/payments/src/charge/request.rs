@@ -102,17 +102,17 @@ pub(crate) fn parse_step(step: Kind, body: &[u8]) -> Result<Option<Amount>, Faul
         "amount" if step != Kind::Void => once(&mut amount, name, parse_amount(value.get())?),
         _ => {
             let allowed = if step == Kind::Void { "is none" } else { "is amount" };
-            Err(Fault::of(shown(name), format_args!("is not a member of a {}, allowed {allowed}", step.as_str())))
+            Err(Fault::of(
+                shown(name),
+                format_args!("is not a member of a {}, allowed {allowed}", step.as_str()),
+            ))
         }
     })?;
     Ok(amount)
 }
 
 /// Reads a body that is one object, or nothing at all.
-fn read_members(
-    body: &[u8],
-    member: impl FnMut(&str, &RawValue) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+fn read_members(body: &[u8], member: impl FnMut(&str, &RawValue) -> Result<(), Fault>) -> Result<(), Fault> {
     if card::is_in_json(body) {
         return Err(Fault::of_body("has what looks like a full card number, send a payment method token"));
     }
@@ -207,12 +207,14 @@ impl TestToken {
     /// A token that the ledger does not know.
     pub fn of(request: &ChargeRequest) -> Result<Self, Fault> {
         let Some(method) = &request.payment_method else { return Ok(Self::default()) };
-        [Self::Approve, Self::Decline].into_iter().find(|it| it.as_str() == method.as_str()).ok_or_else(|| {
-            Fault::of(
-                "payment_method",
-                "is a token that the ledger does not know, allowed is tok_approve or tok_decline",
-            )
-        })
+        [Self::Approve, Self::Decline].into_iter().find(|it| it.as_str() == method.as_str()).ok_or_else(
+            || {
+                Fault::of(
+                    "payment_method",
+                    "is a token that the ledger does not know, allowed is tok_approve or tok_decline",
+                )
+            },
+        )
     }
 }
 
@@ -340,7 +342,8 @@ fn parse_currency(token: &str) -> Result<Currency, Fault> {
 }
 
 fn parse_payment_method(token: &str) -> Result<PaymentMethod, Fault> {
-    const ALLOWED: &str = "a token of 1 to 255 characters of printable ASCII without space, such as tok_approve";
+    const ALLOWED: &str =
+        "a token of 1 to 255 characters of printable ASCII without space, such as tok_approve";
     let name = text_of("payment_method", token, ALLOWED)?;
     PaymentMethod::parse(&name).ok_or_else(|| {
         let length = name.chars().count();

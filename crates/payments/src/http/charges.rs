@@ -276,7 +276,8 @@ impl<'a> Charging<'a> {
                 }
                 OneCommit::Refused(Refusal::Before(past)) => {
                     let now = self.app.store.clock().now();
-                    let answer = post::answer_past(&self.app.engine, *past, self.admitted, &self.app.kind, now);
+                    let answer =
+                        post::answer_past(&self.app.engine, *past, self.admitted, &self.app.kind, now);
                     return Box::pin(answer).await;
                 }
                 OneCommit::Refused(Refusal::Withdrawn) => break,
@@ -305,7 +306,8 @@ impl<'a> Charging<'a> {
 
     /// Answers a request whose key has a live record; `None`: the record has just expired, and the key may be claimed.
     async fn meet(&self, record: Arc<Record>, now: Time) -> Option<http::Response<Body>> {
-        if post::is_cancelled(&record) || post::is_plain_repeat(&self.app.engine, &record, now, self.admitted) {
+        if post::is_cancelled(&record) || post::is_plain_repeat(&self.app.engine, &record, now, self.admitted)
+        {
             return Some(self.app.engine.replay(&record, Ran::Another));
         }
         match Box::pin(self.app.engine.meet(record, now, self.admitted, &self.app.kind)).await {

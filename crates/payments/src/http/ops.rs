@@ -24,11 +24,8 @@ use crate::service::App;
     responses((status = 200, description = "The process answers", body = wire::Health<'_>))
 )]
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
-    let health = wire::Health {
-        status: "ok",
-        acquirer: app.acquirer_word(),
-        version: env!("CARGO_PKG_VERSION"),
-    };
+    let health =
+        wire::Health { status: "ok", acquirer: app.acquirer_word(), version: env!("CARGO_PKG_VERSION") };
     answer(Ok(json(wire::to_json(&health))))
 }
 

@@ -248,6 +248,13 @@ pub(super) fn first_answer(app: &App, record: &unavez_core::record::Record) -> R
     response
 }
 
+/// An answer for the caller whose request ran, whether or not it is stored.
+pub(crate) fn first_of(answer: &Answer) -> Response<Body> {
+    let mut response = unavez_tower::answers::restore(answer.status, &answer.content);
+    response.headers_mut().remove(ORIGINAL_REQUEST_ID);
+    response
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -48,11 +48,6 @@ impl Told {
         let answer = post::problem_answer(problem, request_id);
         Self { conclusion: Conclusion::Refused, answer, resource: None }
     }
-
-    /// Whether the operation took effect.
-    pub(crate) const fn is_positive(&self) -> bool {
-        self.conclusion.is_positive()
-    }
 }
 
 /// 202: the acquirer has accepted the operation and not decided.
@@ -74,12 +69,7 @@ fn made(status: StatusCode, operation: &Operation, charge: &Charge) -> Answer {
 }
 
 /// The document of a charge, as an answer.
-pub(crate) fn charge_answer(
-    status: StatusCode,
-    id: ChargeId,
-    json: String,
-    request_id: RequestId,
-) -> Answer {
+pub(crate) fn charge_answer(status: StatusCode, id: ChargeId, json: String, request_id: RequestId) -> Answer {
     post::json_answer(status, Some(format!("/v1/charges/{id}")), json, request_id)
 }
 
@@ -130,7 +120,9 @@ impl From<Earlier> for Past {
     /// Of a charge in the ledger.
     fn from(earlier: Earlier) -> Self {
         let Earlier { charge, fingerprint, request_id } = earlier;
-        let told = |conclusion, answer| Some(Told { conclusion, answer, resource: Some(charge.id.to_string().into()) });
+        let told = |conclusion, answer| {
+            Some(Told { conclusion, answer, resource: Some(charge.id.to_string().into()) })
+        };
         let told = match charge.status {
             Status::Declined => told(Conclusion::Declined, declined_by_ledger(charge.id, request_id)),
             // It went outside, and has not come back.

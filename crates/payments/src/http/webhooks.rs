@@ -25,10 +25,9 @@ const BODY_BYTES_MAX: usize = 2 << 20;
     request_body(content = String, description = "The event, as the acquirer signed it"),
     responses(
         (status = 200, description = "Taken, now or before"),
-        (status = 401, description = "No secret is configured, or the signature or its time is not right",
-            response = super::openapi::ProblemResponse),
+        (status = 401, response = super::openapi::ProblemResponse),
         (status = 413, response = super::openapi::ProblemResponse),
-        (status = 503, description = "To be sent again", response = super::openapi::ProblemResponse),
+        (status = 503, response = super::openapi::ProblemResponse),
     )
 )]
 pub(super) async fn receive(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -46,7 +45,9 @@ async fn received(app: &App, request: Request) -> Result<http::Response<Body>, P
         Ok(event) => outside.receive(event).await,
         Err(EventRefusal::NotSigned(reason)) => {
             tracing::warn!(reason = &*reason.0, "webhook refused");
-            return Err(Problem::new(Code::Unauthorized).with_detail("the signature or its time is not right"));
+            return Err(
+                Problem::new(Code::Unauthorized).with_detail("the signature or its time is not right")
+            );
         }
         Err(EventRefusal::Malformed(reason)) => outside.keep_malformed(None, reason.0.into()).await,
         Err(EventRefusal::Unavailable(reason)) => {
@@ -56,6 +57,8 @@ async fn received(app: &App, request: Request) -> Result<http::Response<Body>, P
     };
     match received {
         Received::Acknowledged => Ok(json("{\"received\":true}")),
-        Received::Again => Err(Problem::new(Code::StoreUnavailable).with_detail("the event was not taken, send it again")),
+        Received::Again => {
+            Err(Problem::new(Code::StoreUnavailable).with_detail("the event was not taken, send it again"))
+        }
     }
 }

@@ -43,7 +43,9 @@ pub(crate) fn refund_json(operation: &Operation) -> String {
     let status = match operation.standing {
         OperationStanding::Done => RefundStatus::Succeeded,
         OperationStanding::Declined | OperationStanding::Released => RefundStatus::Failed,
-        OperationStanding::Open | OperationStanding::Unknown | OperationStanding::Pending => RefundStatus::Pending,
+        OperationStanding::Open | OperationStanding::Unknown | OperationStanding::Pending => {
+            RefundStatus::Pending
+        }
     };
     to_json(&RefundDocument {
         id: operation.refund_id().to_string(),

@@ -6,24 +6,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Response;
 use unavez_core::recovery::{Held, Promise};
 use unavez_store::StoreError;
-use unavez_tower::body::Body;
+use unavez_store::sqlite::WriteTx;
 use unavez_tower::recover::{Question, Recover, Recovered, Settlement};
 
 use super::Outside;
 use super::check::check;
 use super::note::{Happened, Hearing};
-use super::settle::{Definite, ended};
-use crate::acquirer::{Answer, Report};
+use super::settle::{Definite, told_unstored};
+use crate::acquirer::{self, Account, Answer, Report};
 use crate::books::anomalies::NewAnomaly;
 use crate::books::operations::{self, Operation};
 use crate::books::{EventKind, Heard, OperationStanding, Reason, charge_rows};
 use crate::charge::Charge;
-use crate::http::told::Told;
-use unavez_tower::answers;
-use unavez_tower::headers::ORIGINAL_REQUEST_ID;
+use crate::http::post;
 
 /// The hook of an acquirer.
 pub(crate) struct Asking(pub(crate) Arc<Outside>);
@@ -107,7 +104,7 @@ impl Outside {
     async fn look_up(&self, operation: &Operation) -> Answer {
         let limit = self.engine.timings().outside_timeout.saturating_sub(Duration::from_millis(1));
         let subject = operation.subject();
-        let late = || Answer::CannotSay(crate::acquirer::Reason(format!("no answer within {limit:?}").into()));
+        let late = || Answer::CannotSay(acquirer::Reason(format!("no answer within {limit:?}").into()));
         tokio::time::timeout(limit, self.acquirer.look_up(&subject)).await.unwrap_or_else(|_| late())
     }
 
@@ -118,11 +115,11 @@ impl Outside {
         (definite, report): (Definite, Report),
     ) -> Recovered {
         let outside = Arc::clone(self);
-        let unstored = unstored(&operation, charge, definite, &report);
+        let unstored = post::first_of(&told_unstored(&operation, charge, &report));
         Recovered::Settles(Settlement::new(definite.is_positive(), unstored, move |fence| {
             Box::pin(async move {
                 let desk = Arc::clone(&outside);
-                let work = move |tx: &unavez_store::sqlite::WriteTx<'_>| {
+                let work = move |tx: &WriteTx<'_>| {
                     desk.settle_in(tx, &operation, fence, (definite, &report), Hearing::Question)
                 };
                 outside.transaction(work).await
@@ -153,7 +150,7 @@ impl Outside {
                 reason: Reason::Held,
                 operation: Some(operation.id),
                 heard: Heard::Question,
-                account: operation.account.as_ref().map(crate::acquirer::Account::as_str),
+                account: operation.account.as_ref().map(Account::as_str),
                 event: None,
                 detail,
                 proposal: Some("look it up at the acquirer, then settle the key by hand"),
@@ -166,25 +163,11 @@ impl Outside {
     /// Writes what nothing depends on: a store that fails now costs a line of the history.
     async fn written<F>(self: &Arc<Self>, work: F)
     where
-        F: FnOnce(&Self, &unavez_store::sqlite::WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
+        F: FnOnce(&Self, &WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
     {
         let outside = Arc::clone(self);
         if let Err(error) = self.transaction(move |tx| Ok(work(&outside, tx)?)).await {
             tracing::warn!(%error, "answer of the acquirer not written down");
         }
     }
-}
-
-/// What a positive result is told as while the store does not take it.
-fn unstored(operation: &Operation, charge: &Charge, definite: Definite, report: &Report) -> Response<Body> {
-    let mut life = crate::charge::life::Life {
-        charge: charge.clone(),
-        refunding: operation.amount.minor_units(),
-        slot: None,
-    };
-    life.end(operation.kind, operation.amount, operation.capture, definite.ended());
-    let answer = Told::of(&ended(operation, definite, report), &life.charge).answer;
-    let mut response = answers::restore(answer.status, &answer.content);
-    response.headers_mut().remove(ORIGINAL_REQUEST_ID);
-    response
 }

@@ -16,6 +16,7 @@ use unavez_store::sqlite::{TransactionError, WriteTx, swap_in};
 use unavez_store::{StoreError, Swap};
 use unavez_tower::problem::Problem;
 
+use super::check::check;
 use super::note::{Happened, Hearing};
 use super::settle::Heeded;
 use super::{Halt, Outside};
@@ -392,8 +393,15 @@ impl Outside {
         let mut heeded = Heeded::Noted;
         for parked in webhooks::parked(tx, id)? {
             let Some(operation) = operations::find(tx, id)? else { break };
-            let news = (parked.standing, &parked.report);
-            let state = match self.heed_in(tx, &operation, news, Hearing::Webhook(&parked.event))? {
+            let hearing = Hearing::Webhook(&parked.event);
+            let heard = match check(&operation, &parked.account, &parked.report) {
+                Ok(()) => self.heed_in(tx, &operation, (parked.standing, &parked.report), hearing)?,
+                Err(mismatch) => {
+                    self.mismatch_in(tx, &operation, tx.now(), hearing, &mismatch)?;
+                    Heeded::Anomaly
+                }
+            };
+            let state = match heard {
                 Heeded::Anomaly => EventState::Anomaly,
                 Heeded::Settled => {
                     heeded = Heeded::Settled;

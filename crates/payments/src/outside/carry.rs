@@ -10,7 +10,7 @@ use unavez_core::record::{Cause, Change, Claim, Exposure, Fence, Record, State};
 use unavez_core::time::Time;
 use unavez_store::sqlite::{WriteTx, swap_in};
 use unavez_store::{StoreError, Swap};
-use unavez_tower::answers::{self, Ran};
+use unavez_tower::answers::Ran;
 use unavez_tower::body::Body;
 use unavez_tower::door::Admitted;
 use unavez_tower::engine::{self, Met, Settled, Stopwatch};
@@ -20,14 +20,13 @@ use unavez_tower::problem::Problem;
 use super::begin::{Attempt, Begin, Begun, Claiming, Entry, Task};
 use super::check::{Mismatch, check};
 use super::note::{Happened, Hearing};
-use super::settle::{Definite, ended};
+use super::settle::{Definite, Heeded, told_pending, told_unstored};
 use super::{Halt, Outside};
 use crate::acquirer::{Account, Answer, Reason, Report, Standing};
 use crate::books::operations::{self, Operation};
 use crate::books::{EventKind, OperationStanding};
-use crate::charge::life::{Ended, Life};
 use crate::http::post::{self, Stage};
-use crate::http::told::{self, Told};
+use crate::http::told;
 use crate::metrics::Route;
 use crate::request_id::RequestId;
 
@@ -205,7 +204,7 @@ impl Outside {
                 self.engine.notify(record.id.operation_id());
                 self.engine.replay(&record, Ran::Another)
             }
-            Begun::Pending(attempt) => first(told::pending(&attempt.operation, &attempt.charge)),
+            Begun::Pending(attempt) => post::first_of(&told::pending(&attempt.operation, &attempt.charge)),
             Begun::Past(past) => {
                 let now = self.store.clock().now();
                 post::answer_past(&self.engine, *past, admitted, kind, now).await.unwrap_or_else(Into::into)
@@ -228,7 +227,8 @@ impl Outside {
         let Started { attempt, stopwatch } = started;
         let sent_at = self.store.clock().now();
         let answer = self.send(&attempt, stopwatch).await;
-        let ending = Ending::read(answer, &attempt.operation, attempt.record.attempts, self.acquirer.account());
+        let ending =
+            Ending::read(answer, &attempt.operation, attempt.record.attempts, self.acquirer.account());
         let conclusion = Arc::new(Conclusion { attempt: *attempt, ending, sent_at, request_id });
         self.conclude(conclusion, stopwatch, reply).await;
     }
@@ -361,7 +361,7 @@ impl Outside {
             outside.heed_in(tx, &operation, (standing, &report), Hearing::Answer(request_id))
         });
         match heeded.await {
-            Ok(super::settle::Heeded::Settled) => self.engine.notify(id.operation_id()),
+            Ok(Heeded::Settled) => self.engine.notify(id.operation_id()),
             Ok(_) => {}
             Err(error) => tracing::warn!(%id, %error, "late answer not heeded; a question will tell"),
         }
@@ -475,18 +475,11 @@ impl Conclusion {
     /// one not at all (P17).
     fn unstored(&self) -> Response<Body> {
         let Attempt { operation, charge, .. } = &self.attempt;
-        let mut life = Life { charge: charge.clone(), refunding: operation.amount.minor_units(), slot: None };
         match &self.ending {
             Ending::Settles(Definite::Done, report) => {
-                life.end(operation.kind, operation.amount, operation.capture, Ended::Done);
-                first(Told::of(&ended(operation, Definite::Done, report), &life.charge).answer)
+                post::first_of(&told_unstored(operation, charge, report))
             }
-            Ending::Pending(report) => {
-                life.pend(operation.kind, report.next_action.clone());
-                let mut operation = operation.clone();
-                operation.standing = OperationStanding::Pending;
-                first(told::pending(&operation, &life.charge))
-            }
+            Ending::Pending(report) => post::first_of(&told_pending(operation, charge, report)),
             Ending::Released(_) => Problem::new(Code::AcquirerUnavailable)
                 .with_detail("the acquirer could not be reached, nothing was sent")
                 .into_response(),
@@ -496,11 +489,4 @@ impl Conclusion {
             | Ending::Disagrees(_) => post::in_doubt(&self.attempt.record.key).into_response(),
         }
     }
-}
-
-/// An answer for the caller whose request ran.
-fn first(answer: unavez_core::answer::Answer) -> Response<Body> {
-    let mut response = answers::restore(answer.status, &answer.content);
-    response.headers_mut().remove(ORIGINAL_REQUEST_ID);
-    response
 }

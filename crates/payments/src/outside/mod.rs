@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use unavez_core::recovery::Promise;
+use unavez_core::time::Time;
 use unavez_store::StoreError;
 use unavez_store::sqlite::{SqliteStore, SwapInError, TransactionError, WriteTx};
 use unavez_tower::engine::Engine;
@@ -38,6 +39,7 @@ mod ask;
 pub(crate) mod begin;
 pub(crate) mod carry;
 mod check;
+pub(crate) mod in_process;
 mod night;
 mod note;
 mod settle;
@@ -84,6 +86,11 @@ impl Outside {
             same_order: settings.same_order,
             same_order_window: settings.same_order_window,
         }
+    }
+
+    /// The store's time.
+    pub(crate) fn now(&self) -> Time {
+        self.store.clock().now()
     }
 
     /// What is promised for a kind of operation.

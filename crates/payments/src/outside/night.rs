@@ -61,7 +61,9 @@ impl Outside {
                     account: Some(overdue.account.as_str()),
                     event: Some(&overdue.event),
                     detail: &detail,
-                    proposal: Some("find out who sent the operation: another deployment, or a database that was lost"),
+                    proposal: Some(
+                        "find out who sent the operation: another deployment, or a database that was lost",
+                    ),
                 };
                 outside.anomaly_in(tx, &anomaly, tx.now())?;
                 webhooks::unpark(tx, overdue.row, EventState::Anomaly)?;

@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
+use unavez_core::answer::Answer;
 use unavez_core::record::{Cause, Change, Fence, Finish, Record, State};
 use unavez_core::recovery::ask_interval;
-use unavez_store::{StoreError, Swap};
 use unavez_store::sqlite::{WriteTx, swap_in};
+use unavez_store::{StoreError, Swap};
 
 use super::check::check;
 use super::note::{Happened, Hearing};
@@ -16,8 +17,9 @@ use super::{Halt, Outside};
 use crate::acquirer::{Report, Standing};
 use crate::books::operations::{self, Operation};
 use crate::books::{EventKind, OperationStanding, Reason, charge_rows};
-use crate::charge::life::Ended;
-use crate::http::told::Told;
+use crate::charge::Charge;
+use crate::charge::life::{Ended, Life};
+use crate::http::told::{self, Told};
 
 /// What became of something that was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +68,21 @@ pub(super) fn ended(operation: &Operation, definite: Definite, report: &Report) 
     after
 }
 
+/// What a positive result is told as, made of rows that were read before it: for a store that does not take it (P17).
+pub(super) fn told_unstored(operation: &Operation, charge: &Charge, report: &Report) -> Answer {
+    let mut life = Life { charge: charge.clone(), refunding: operation.amount.minor_units(), slot: None };
+    life.end(operation.kind, operation.amount, operation.capture, Ended::Done);
+    Told::of(&ended(operation, Definite::Done, report), &life.charge).answer
+}
+
+/// What a pending result is told as: to its own caller, once.
+pub(super) fn told_pending(operation: &Operation, charge: &Charge, report: &Report) -> Answer {
+    let mut life = Life { charge: charge.clone(), refunding: 0, slot: None };
+    life.pend(operation.kind, report.next_action.clone().filter(|text| is_json(text)));
+    let pending = Operation { standing: OperationStanding::Pending, ..operation.clone() };
+    told::pending(&pending, &life.charge)
+}
+
 impl Outside {
     /// Finishes the record that has this fence, and writes all that goes with it. Nothing is written on a conflict.
     pub(super) fn settle_in(
@@ -80,8 +97,7 @@ impl Outside {
         let Some(record) = tx.record(operation.id)? else { return Ok(Swap::Conflict { record: None, now }) };
         let after = ended(operation, definite, report);
         let mut standing = charge_rows::read(tx, operation.charge)?;
-        let entry =
-            standing.life.end(operation.kind, operation.amount, operation.capture, definite.ended());
+        let entry = standing.life.end(operation.kind, operation.amount, operation.capture, definite.ended());
         let finish = self.finish(&record, Told::of(&after, &standing.life.charge));
         let swap = swap_in(tx, operation.id, Some(fence), Change::Finish(finish))?;
         let Swap::Swapped { record, .. } = &swap else { return Ok(swap) };

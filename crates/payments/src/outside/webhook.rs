@@ -50,12 +50,12 @@ impl Outside {
         let News::Operation(standing, report) = event.news.clone() else { return Received::Acknowledged };
         let id = report.operation_id.record_id();
         if !(1..=EVENT_ID_LENGTH_MAX).contains(&event.id.len()) {
-            let detail = format!("id of an event has {} characters, limit {EVENT_ID_LENGTH_MAX}", event.id.len());
+            let detail =
+                format!("id of an event has {} characters, limit {EVENT_ID_LENGTH_MAX}", event.id.len());
             return self.keep_malformed(Some(id), detail).await;
         }
         let (outside, told) = (Arc::clone(self), event.clone());
-        let heeded =
-            self.transaction(move |tx| outside.receive_in(tx, &told, (standing, &report))).await;
+        let heeded = self.transaction(move |tx| outside.receive_in(tx, &told, (standing, &report))).await;
         match heeded {
             Ok(Heeded::Settled) => {
                 self.engine.notify(id.operation_id());
@@ -130,7 +130,10 @@ impl Outside {
     /// The work failed. A store that is away can count nothing, and is no fault of the event's.
     async fn failed(self: &Arc<Self>, event: Event, id: RecordId, error: &StoreError) -> Received {
         tracing::warn!(event = &*event.id, %error, "event not processed");
-        if matches!(error, StoreError::Unavailable(_) | StoreError::Overloaded { .. } | StoreError::InDoubt(_)) {
+        if matches!(
+            error,
+            StoreError::Unavailable(_) | StoreError::Overloaded { .. } | StoreError::InDoubt(_)
+        ) {
             return Received::Again;
         }
         let (outside, why) = (Arc::clone(self), error.to_string());

@@ -1,0 +1,1 @@
+select operation, count(*) from executions group by operation

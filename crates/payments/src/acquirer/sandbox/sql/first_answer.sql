@@ -1,0 +1,7 @@
+-- The execution that a repeat gets the answer of, if it was executed after ?2.
+select
+    e.id, e.operation, e.kind, e.tenant, e.payment, p.operation, e.order_id, e.payment_method, e.captures_at_once,
+    e.amount, e.currency, e.outcome, e.decline_code, e.created_at, e.decided_at, e.captured, e.refunded, e.voided
+from executions e left join executions p on p.id = e.payment
+where e.operation = ?1 and e.created_at > ?2
+order by e.id desc limit 1

@@ -1,0 +1,6 @@
+//! Acquirers: the sandbox, its adapter both ways, and the suite that every adapter passes.
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it stands")]
+
+mod conformance;
+mod sandbox;
+mod support;
