@@ -62,7 +62,8 @@ fn is_allowed(body: &str) -> bool {
             tree(text).as_str().is_some_and(|code| Currency::all().any(|currency| currency.code() == code))
         })
         && once_and("payment_method", false, &|text| {
-            tree(text) == "tok_approve" || tree(text) == "tok_decline"
+            let is_token = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+            tree(text).as_str().is_some_and(|text| text.len() <= 255 && is_token(text))
         })
         && once_and("capture", false, &|text| tree(text).is_boolean())
         && once_and("metadata", false, &|text| is_metadata(text.get()))

@@ -8,6 +8,7 @@ mod keys;
 mod lists;
 mod openapi;
 mod opening;
+mod outside;
 mod overload;
 mod privacy;
 mod readiness;

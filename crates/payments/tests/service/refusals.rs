@@ -47,8 +47,12 @@ async fn c100_a_body_that_breaks_a_rule_is_400_and_names_the_member() {
             .map(|token| ("order_id".to_owned(), token, "1 to 128 printable characters")),
     );
     cases.extend(
-        ["\"tok_pending\"", "\"tok_lost\"", "\"\"", "null", "1"]
+        ["\"tok_pending\"", "\"tok_lost\""]
             .map(|token| ("payment_method".to_owned(), token.to_owned(), "tok_approve or tok_decline")),
+    );
+    cases.extend(
+        ["\"\"", "\"tok approve\"", "\"tök\"", "null", "1"]
+            .map(|token| ("payment_method".to_owned(), token.to_owned(), "1 to 255 characters")),
     );
     cases.extend(
         ["\"true\"", "1", "null"].map(|token| ("capture".to_owned(), token.to_owned(), "true or false")),
@@ -207,7 +211,7 @@ async fn a_body_above_the_limit_is_413() {
 async fn unknown_paths_are_404_and_other_methods_405() {
     let service = Service::start().await;
     for path in
-        ["/", "/v1", "/v1/charges/", "/v1/refunds/re_1", "/v2/charges", "/%FF", "/v1/idempotency-keys/"]
+        ["/", "/v1", "/v1/charges/", "/v1/refund/re_1", "/v2/charges", "/%FF", "/v1/idempotency-keys/"]
     {
         let reply = service.call(Method::POST, path).key("K1").json(B1).send().await;
         assert_eq!(reply.refusal(), refused(404, "not-found"), "{path}");

@@ -20,6 +20,7 @@ use unavez_core::identity::{AttemptId, RecordId, Tenant};
 use unavez_core::key::Key;
 use unavez_core::record::{Change, Claim, Exposure};
 use unavez_core::timing::Timings;
+use unavez_payments::acquirer::Acquirer;
 use unavez_payments::server::{self, Drained};
 use unavez_payments::{Payments, Settings};
 use unavez_store::clock::ManualClock;
@@ -37,6 +38,7 @@ pub(crate) struct Setup {
     pub(crate) server: server::Limits,
     pub(crate) clock: Option<ManualClock>,
     pub(crate) file_bytes_max: Option<u64>,
+    pub(crate) acquirer: Option<Arc<dyn Acquirer>>,
 }
 
 /// A running service.
@@ -99,6 +101,19 @@ impl Service {
         Self::start_in(folder, setup).await
     }
 
+    /// What a process finds whose predecessor was killed just now: the files as they are. The predecessor's tasks go on,
+    /// and reach nothing of it.
+    pub(crate) async fn kill_and_restart(self) -> Self {
+        let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
+        for name in ["unavez.db", "unavez.db-wal"] {
+            std::fs::copy(self.folder().join(name), folder.path().join(name)).expect("the file is there");
+        }
+        let setup =
+            Setup { clock: self.setup.clock.as_ref().map(ManualClock::restarted), ..self.setup.clone() };
+        std::mem::forget(self);
+        Self::start_in(folder, setup).await
+    }
+
     /// The clock this service was started with.
     pub(crate) fn setup_clock(&self) -> ManualClock {
         self.setup.clock.clone().expect("started with a clock of its own")
@@ -127,6 +142,10 @@ impl Service {
     /// `POST /v1/charges` as an honest client sends it.
     pub(crate) async fn charge(&self, key: &str, body: &str) -> Reply {
         self.call(Method::POST, "/v1/charges").key(key).json(body).send().await
+    }
+
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &str) -> Reply {
+        self.call(Method::POST, path).key(key).json(body).send().await
     }
 
     /// (charges, captured) of the default tenant in EUR, as the ledger says.
@@ -161,7 +180,13 @@ pub(crate) async fn open(folder: &TempDir, setup: &Setup) -> Result<Payments, un
     let clock = setup.clock.clone().map(|clock| Arc::new(clock) as Arc<dyn unavez_store::clock::Clock>);
     let file_bytes_max = setup.file_bytes_max;
     let options = Options { clock, file_bytes_max, lock_wait: Duration::ZERO, ..Options::default() };
-    Payments::open(Location::File(database(folder)), options, setup.settings.clone()).await
+    let location = Location::File(database(folder));
+    match &setup.acquirer {
+        Some(acquirer) => {
+            Payments::open_with(location, options, setup.settings.clone(), Arc::clone(acquirer)).await
+        }
+        None => Payments::open(location, options, setup.settings.clone()).await,
+    }
 }
 
 pub(crate) fn database(folder: &TempDir) -> PathBuf {
