@@ -49,7 +49,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the payments service
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Run a sandbox acquirer, for a service to charge through
     Acquirer(AcquirerArgs),
     /// Measure what lost answers cost, test the promises, break them on purpose

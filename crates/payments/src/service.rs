@@ -13,6 +13,7 @@ use unavez_core::identity::Realm;
 use unavez_core::seal::{SealKeyId, SealKeys};
 use unavez_core::timing::{Contradiction, Timings};
 use unavez_store::StoreError;
+use unavez_store::clock::Clock;
 use unavez_store::sqlite::{self, Location, Options, SqliteStore};
 use unavez_tower::door::{Differs, Door};
 use unavez_tower::engine::{self, Engine, Kind};
@@ -77,21 +78,7 @@ impl Payments {
     /// # Errors
     /// [`OpenError`]: nothing is left open.
     pub async fn open(location: Location, options: Options, settings: Settings) -> Result<Self, OpenError> {
-        let clock = options.clock.clone();
-        let (acquirer, sandbox) = match &settings.acquirer {
-            AcquirerKind::Ledger => (None, None),
-            AcquirerKind::Sandbox => {
-                let sandbox = InProcess::open(&location, clock).await?;
-                (Some(sandbox.acquirer()), Some(sandbox))
-            }
-            AcquirerKind::SandboxAt(url) => (Some(sandbox_at(url.clone(), &settings)?), None),
-        };
-        let closing = sandbox.clone();
-        let opened = Self::open_through(location, options, settings, acquirer, sandbox).await;
-        if let (Err(_), Some(sandbox)) = (&opened, closing) {
-            sandbox.close().await;
-        }
-        opened
+        Self::open_through(location, options, settings, None).await
     }
 
     /// As [`Payments::open`], through this acquirer, whatever the settings name.
@@ -104,17 +91,17 @@ impl Payments {
         settings: Settings,
         acquirer: Arc<dyn Acquirer>,
     ) -> Result<Self, OpenError> {
-        Self::open_through(location, options, settings, Some(acquirer), None).await
+        Self::open_through(location, options, settings, Some(acquirer)).await
     }
 
     async fn open_through(
         location: Location,
         mut options: Options,
         mut settings: Settings,
-        acquirer: Option<Arc<dyn Acquirer>>,
-        sandbox: Option<InProcess>,
+        given: Option<Arc<dyn Acquirer>>,
     ) -> Result<Self, OpenError> {
-        settings.timings = timings(&settings, acquirer.is_some())?;
+        let is_outside = given.is_some() || settings.acquirer != AcquirerKind::Ledger;
+        settings.timings = timings(&settings, is_outside)?;
         let seal_keys = settings.seal_key_file.as_deref().map(seals::read).transpose()?;
         let gate = match &settings.api_keys_file {
             Some(path) => Gate::with_keys(path, settings.default_tenant.clone())?,
@@ -123,28 +110,39 @@ impl Payments {
         let metrics = Arc::new(Metrics::new());
         options.components.push(books::COMPONENT);
         options.observer = Some(Arc::new(CommitWatch(Arc::clone(&metrics))));
+        let (beside, clock) = (location.clone(), options.clock.clone());
         let store = tokio::task::spawn_blocking(move || SqliteStore::open(location, options))
             .await
             .map_err(|_| OpenError::Interrupted)??;
-        if let Err(refused) = seals::check(&store, seal_keys.as_ref()).await {
-            store.close().await;
-            return Err(refused);
-        }
-        let gate = match owned_gate(&store, gate, &settings).await {
-            Ok(gate) => gate,
+        let furnished = async {
+            seals::check(&store, seal_keys.as_ref()).await?;
+            let gate = owned_gate(&store, gate, &settings).await?;
+            // Only the owner of the service's database opens the sandbox's.
+            let way = match given {
+                Some(acquirer) => Way::Outside(acquirer),
+                None => Way::of(&settings, &beside, clock).await?,
+            };
+            Ok::<_, OpenError>((gate, way))
+        };
+        let (gate, way) = match furnished.await {
+            Ok(furnished) => furnished,
             Err(refused) => {
                 store.close().await;
                 return Err(refused);
             }
         };
-        let parts = Parts { store, settings, gate, seal_keys, metrics, acquirer, sandbox };
-        let payments = Self::of(parts)?;
+        let payments = Self::of(Parts { store, settings, gate, seal_keys, metrics, way })?;
         payments.start_shifts();
         Ok(payments)
     }
 
     fn of(parts: Parts) -> Result<Self, OpenError> {
-        let Parts { store, settings, gate, seal_keys, metrics, acquirer, sandbox } = parts;
+        let Parts { store, settings, gate, seal_keys, metrics, way } = parts;
+        let (acquirer, sandbox) = match way {
+            Way::Ledger => (None, None),
+            Way::Outside(acquirer) => (Some(acquirer), None),
+            Way::InProcess(sandbox) => (Some(sandbox.acquirer()), Some(sandbox)),
+        };
         let keys = seal_keys.as_ref().map(SealKeys::fingerprint_keys).unwrap_or_default();
         let door = Door::new()
             .with_route("charges")
@@ -339,8 +337,28 @@ struct Parts {
     gate: Gate,
     seal_keys: Option<SealKeys>,
     metrics: Arc<Metrics>,
-    acquirer: Option<Arc<dyn Acquirer>>,
-    sandbox: Option<InProcess>,
+    way: Way,
+}
+
+/// Where money moves.
+enum Way {
+    Ledger,
+    Outside(Arc<dyn Acquirer>),
+    InProcess(InProcess),
+}
+
+impl Way {
+    async fn of(
+        settings: &Settings,
+        beside: &Location,
+        clock: Option<Arc<dyn Clock>>,
+    ) -> Result<Self, OpenError> {
+        Ok(match &settings.acquirer {
+            AcquirerKind::Ledger => Self::Ledger,
+            AcquirerKind::Sandbox => Self::InProcess(InProcess::open(beside, clock).await?),
+            AcquirerKind::SandboxAt(url) => Self::Outside(sandbox_at(url.clone(), settings)?),
+        })
+    }
 }
 
 /// The timings in force: with an acquirer outside, its timeout is among them (P13).

@@ -61,9 +61,23 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = "What is kept")]
     pub(super) seal_key_file: Option<PathBuf>,
 
-    /// Where money moves; ledger: the service's own books are the whole effect
-    #[arg(long, value_name = "ACQUIRER", default_value = "ledger", value_parser = acquirer, help_heading = "Charges")]
+    /// Where money moves: ledger (the service's own books are the whole effect), sandbox (a test acquirer in this process,
+    /// its database beside --store), or http://HOST:PORT (one run by `unavez acquirer`)
+    #[arg(long, value_name = "ACQUIRER", default_value = "sandbox", value_parser = acquirer, help_heading = "Acquirer")]
     pub(super) acquirer: AcquirerKind,
+
+    /// How long the acquirer may take to answer; cut down, with a warning, to what an attempt has room for
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_positive, help_heading = "Acquirer")]
+    pub(super) acquirer_timeout: Duration,
+
+    /// After this time a lost request can no longer arrive and take effect, and every executed one is found; the adapter's
+    /// own, unless given
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Acquirer")]
+    pub(super) visibility_delay: Option<Duration>,
+
+    /// Secrets that the acquirer signs its webhooks with: one `[TENANT ]whsec_BASE64` a line; without it they are refused
+    #[arg(long, value_name = "FILE", help_heading = "Acquirer")]
+    pub(super) webhook_secret_file: Option<PathBuf>,
 
     /// A second charge of one order under another key: allow, warn (run, count and log it), or refuse
     #[arg(
@@ -75,6 +89,10 @@ pub(crate) struct ServeArgs {
         help_heading = "Charges"
     )]
     pub(super) same_order: SameOrderRule,
+
+    /// How far back an earlier charge of the order counts for --same-order
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration::parse_positive, help_heading = "Charges")]
+    pub(super) same_order_window: Duration,
 
     /// How long an attempt may take before its owner counts as lost
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse_positive, help_heading = "Charges")]
@@ -149,26 +167,35 @@ impl ServeArgs {
             store_timeout: self.store_timeout,
             outside_timeout: Duration::ZERO,
         };
-        timings.check().map_err(|contradiction| {
-            Failure::usage(format!("the timings of `serve` contradict each other: {contradiction}"))
-                .with_help(format!(
-                    "{}; unavez config serve shows where each value comes from",
-                    flags_of(&contradiction)
-                ))
-        })?;
-        Ok(Settings {
-            acquirer: self.acquirer,
+        let settings = Settings {
+            acquirer: self.acquirer.clone(),
             timings,
+            acquirer_timeout: self.acquirer_timeout,
+            visibility_delay: self.visibility_delay,
+            webhook_secret_file: self.webhook_secret_file.clone(),
             limits: Limits { in_flight_max: self.max_in_flight, ..Limits::default() },
             same_order: match self.same_order {
                 SameOrderRule::Allow => SameOrder::Allow,
                 SameOrderRule::Warn => SameOrder::Warn,
                 SameOrderRule::Refuse => SameOrder::Refuse,
             },
+            same_order_window: self.same_order_window,
             api_keys_file: self.api_keys_file.clone(),
             default_tenant: self.default_tenant.clone(),
             seal_key_file: self.seal_key_file.clone(),
-        })
+        };
+        let checked = match settings.acquirer {
+            AcquirerKind::Ledger => timings.check(),
+            _ => settings.timings_outside().map(drop),
+        };
+        checked.map_err(|contradiction| {
+            Failure::usage(format!("the timings of `serve` contradict each other: {contradiction}"))
+                .with_help(format!(
+                    "{}; unavez config serve shows where each value comes from",
+                    flags_of(&contradiction)
+                ))
+        })?;
+        Ok(settings)
     }
 
     /// Limits of the connections, with certificate and key read.
@@ -270,7 +297,7 @@ fn tenant(name: &str) -> Result<Tenant, String> {
 }
 
 fn acquirer(name: &str) -> Result<AcquirerKind, String> {
-    name.parse().map_err(|_| "only `ledger` exists in this version".to_owned())
+    name.parse().map_err(|_| "expected ledger, sandbox or http://HOST:PORT".to_owned())
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ fn mistakes_are_refused_whatever_the_command() {
     refused("[serve]\nresponse_ttl = \"1h\"\n", "the nearest known one is `response-ttl`");
     refused("[serve]\nresponse-ttl = \"1x\"\n", "`1x` is not accepted: `x` is not a unit");
     refused("[serve]\nstore = \"postgres://h\"\n", "`postgres:` is not a store of this version");
-    refused("[serve]\nacquirer = \"stripe\"\n", "only `ledger` exists in this version");
+    refused("[serve]\nacquirer = \"paypal\"\n", "expected ledger, sandbox or http://HOST:PORT");
     run(folder.path(), ["--config", "missing.toml", "explain"])
         .fails_with(2, &["missing.toml: cannot be read"]);
 }
@@ -99,8 +99,12 @@ fn p13_timings_that_contradict_each_other_are_refused() {
     let folder = folder();
     let check = |flags: &[&str]| run(folder.path(), ["config", "serve", "--check", "--"].iter().chain(flags));
     assert_eq!(check(&[]).code, Some(0));
-    assert_eq!(check(&["--operation-timeout", "6s", "--store-timeout", "2500ms"]).code, Some(0));
-    check(&["--operation-timeout", "6s", "--store-timeout", "2501ms"])
+    let ledger = ["--acquirer", "ledger", "--operation-timeout", "6s", "--store-timeout"];
+    assert_eq!(check(&[&ledger[..], &["2500ms"]].concat()).code, Some(0));
+    check(&["--operation-timeout", "6s", "--store-timeout", "2500ms"])
+        .fails_with(2, &["contradict", "35s", "5s", "--operation-timeout", "--store-timeout"]);
+    assert_eq!(check(&["--operation-timeout", "6s", "--acquirer-timeout", "30s"]).code, Some(0), "cut down");
+    check(&[&ledger[..], &["2501ms"]].concat())
         .fails_with(2, &["contradict", "5.002s", "5s", "--operation-timeout", "--store-timeout"]);
     check(&["--response-ttl", "59s"]).fails_with(2, &["contradict", "59s", "60s", "--response-ttl"]);
     run(folder.path(), ["serve", "--response-ttl", "59s"]).fails_with(2, &["contradict", "59s", "60s"]);

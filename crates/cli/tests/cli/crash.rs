@@ -94,7 +94,7 @@ fn killed_under_load_no_acknowledged_charge_is_lost_doubled_or_half() {
     let mut dice = Dice(seed());
     let mut told = Told::default();
     for round in 0..ROUNDS {
-        let mut serve = Serve::start(folder.path());
+        let mut serve = Serve::start_with(folder.path(), &["--acquirer", "ledger"]);
         let target = told.answers + 1 + dice.below(120);
         let clients =
             Clients { told: Mutex::new(told), changed: Condvar::new(), stop: AtomicBool::new(false) };
@@ -121,7 +121,7 @@ fn audit(folder: &tempfile::TempDir, told: &Told) {
         told.open.len()
     );
     assert!(told.acknowledged.len() > 100, "the load was no load");
-    let serve = Serve::start(folder.path());
+    let serve = Serve::start_with(folder.path(), &["--acquirer", "ledger"]);
     for (key, body) in &told.acknowledged {
         let replay = serve_charge(&serve, key);
         assert_eq!((replay.status, replay.header("idempotent-replayed")), (201, Some("true")), "{key}");

@@ -146,7 +146,7 @@ fn wrong_flags_exit_2() {
     for (flags, said) in [
         (["--listen", "8080"], "expected ADDR:PORT"),
         (["--store", "postgres://h"], "not a store of this version"),
-        (["--acquirer", "stripe"], "only `ledger` exists"),
+        (["--acquirer", "paypal"], "expected ledger, sandbox or http://HOST:PORT"),
         (["--operation-timeout", "0s"], "longer than 0"),
         (["--max-in-flight", "0"], "from 1 to"),
         (["--tls-cert", "cert.pem"], "without --tls-key"),
