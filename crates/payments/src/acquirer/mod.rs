@@ -19,6 +19,8 @@ pub mod conformance;
 pub mod http;
 pub mod sandbox;
 pub mod signature;
+pub mod stripe;
+pub mod vendor;
 
 use std::fmt;
 use std::future::Future;
