@@ -32,6 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
     ("contestant-bare-axum", &[]),
     // Examples show what one dependency is enough for.
+    ("example-acquirer-minimal", &["unavez-core", "unavez-payments"]),
     ("example-axum-hello", &["unavez-tower"]),
     ("example-sqlite-tx", &["unavez-tower"]),
 ];

@@ -19,6 +19,8 @@ pub mod conformance;
 pub mod http;
 pub mod sandbox;
 pub mod signature;
+pub mod stripe;
+pub mod vendor;
 
 use std::fmt;
 use std::future::Future;
@@ -249,6 +251,28 @@ pub struct Unsendable {
     /// What it must be, and what it is.
     pub detail: Box<str>,
 }
+
+impl fmt::Display for Unsendable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Unsendable {}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for CannotSay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for CannotSay {}
 
 /// One page of [`Acquirer::list`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -126,12 +126,7 @@ impl Secrets {
     /// # Errors
     /// [`SecretsError`].
     pub fn read(path: &Path) -> Result<Self, SecretsError> {
-        let text = std::fs::read_to_string(path).map_err(|error| SecretsError {
-            path: Some(path.to_owned()),
-            line: None,
-            why: format!("cannot be read: {error}"),
-        })?;
-        Self::parse(&text).map_err(|error| SecretsError { path: Some(path.to_owned()), ..error })
+        read_file(path, Self::parse)
     }
 
     /// Reads one `[tenant ]whsec_…` a line. What follows a `#` is a comment; empty lines are skipped.
@@ -139,18 +134,7 @@ impl Secrets {
     /// # Errors
     /// The first line at fault, or that there is no secret at all.
     pub fn parse(text: &str) -> Result<Self, SecretsError> {
-        let mut secrets = Vec::new();
-        for (at, line) in text.lines().enumerate() {
-            let line = line.split('#').next().unwrap_or_default().trim();
-            if !line.is_empty() {
-                let secret = Secret::parse(line);
-                secrets.push(secret.map_err(|why| SecretsError { path: None, line: Some(at + 1), why })?);
-            }
-        }
-        if secrets.is_empty() {
-            return Err(SecretsError { path: None, line: None, why: "has no secret".to_owned() });
-        }
-        Ok(Self(secrets))
+        parse_lines(text, Secret::parse).map(Self)
     }
 
     /// One secret that nobody else knows, for a sender and a receiver in one process.
@@ -218,14 +202,45 @@ impl fmt::Debug for Secrets {
     }
 }
 
+/// Reads a file of secrets. Errors name it.
+pub(super) fn read_file<T>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, SecretsError>,
+) -> Result<T, SecretsError> {
+    let text = std::fs::read_to_string(path).map_err(|error| SecretsError {
+        path: Some(path.to_owned()),
+        line: None,
+        why: format!("cannot be read: {error}"),
+    })?;
+    parse(&text).map_err(|error| SecretsError { path: Some(path.to_owned()), ..error })
+}
+
+/// Reads one `[tenant ]secret` a line. What follows a `#` is a comment; empty lines are skipped.
+pub(super) fn parse_lines<T>(
+    text: &str,
+    parse: impl Fn(Option<Tenant>, &str) -> Result<T, String>,
+) -> Result<Vec<T>, SecretsError> {
+    let mut secrets = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if !line.is_empty() {
+            let secret = split_line(line).and_then(|(tenant, secret)| parse(tenant, secret));
+            secrets.push(secret.map_err(|why| SecretsError { path: None, line: Some(at + 1), why })?);
+        }
+    }
+    if secrets.is_empty() {
+        return Err(SecretsError { path: None, line: None, why: "has no secret".to_owned() });
+    }
+    Ok(secrets)
+}
+
+fn split_line(line: &str) -> Result<(Option<Tenant>, &str), String> {
+    let Some((tenant, secret)) = line.split_once(char::is_whitespace) else { return Ok((None, line)) };
+    Ok((Some(Tenant::parse(tenant).map_err(|error| error.to_string())?), secret.trim_start()))
+}
+
 impl Secret {
-    fn parse(line: &str) -> Result<Self, String> {
-        let (tenant, secret) = match line.split_once(char::is_whitespace) {
-            Some((tenant, secret)) => {
-                (Some(Tenant::parse(tenant).map_err(|error| error.to_string())?), secret.trim_start())
-            }
-            None => (None, line),
-        };
+    fn parse(tenant: Option<Tenant>, secret: &str) -> Result<Self, String> {
         let key = secret
             .strip_prefix(SECRET_PREFIX)
             .and_then(base64::decode)
@@ -350,7 +365,7 @@ mod tests {
 
     #[test]
     fn c92_times_that_are_none_are_refused_without_panic() {
-        let secret = Secret::parse(SECRET).unwrap();
+        let secret = Secret::parse(None, SECRET).unwrap();
         for text in ["0", "1000000000000000000", "18446744073709551615"] {
             let mut headers = signed(b"{}");
             let signature = format!("v1,{}", base64::encode(&secret.mac("evt_1", text, b"{}")));

@@ -3,4 +3,5 @@
 
 mod conformance;
 mod sandbox;
+mod stripe;
 mod support;

@@ -343,12 +343,13 @@ pub async fn pending_stays_pending_until_it_is_decided<R: Rig + ?Sized>(rig: &R)
 /// "Not found" is an answer, and only about what is not there. An adapter that cannot look up a kind says so.
 pub async fn what_was_never_sent_is_not_found<R: Rig + ?Sized>(rig: &R) {
     let case = Case::new(rig);
-    let payment = case.payment("there");
-    let report = case.done(&payment).await;
-    rig.settle().await;
     assert_eq!(case.look_up(&case.payment("not there")).await, Answer::NotFound);
-    for kind in [Kind::Capture, Kind::Void, Kind::Refund] {
-        let step = case.step(kind.as_str(), kind, &payment, &report, 1);
+    let (authorized, captured) = (case.authorization("authorized"), case.payment("captured"));
+    let reports = [case.done(&authorized).await, case.done(&captured).await];
+    rig.settle().await;
+    let parents = [(&authorized, &reports[0]), (&authorized, &reports[0]), (&captured, &reports[1])];
+    for (kind, (payment, report)) in [Kind::Capture, Kind::Void, Kind::Refund].into_iter().zip(parents) {
+        let step = case.step(kind.as_str(), kind, payment, report, 1);
         match case.look_up(&step).await {
             Answer::NotFound => {}
             Answer::CannotSay(_) if !case.is_sent_again(kind) => {}
