@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use rusqlite::Connection;
-use unavez_core::identity::{OperationId, Tenant};
+use rusqlite::{Connection, OptionalExtension};
+use unavez_core::identity::{OperationId, RecordId, Tenant};
 use unavez_core::time::Time;
 
 use super::operations::{self, Operation, OperationStanding};
-use super::{Anomaly, Books, BooksError, KeyEvent, anomalies, events, rows, within};
+use super::{Anomaly, Books, BooksError, KeyEvent, anomalies, charge_rows, events, rows, within};
 use crate::acquirer::{Account, Kind};
 use crate::charge::ChargeId;
 use crate::money::{Amount, Currency};
@@ -80,7 +80,7 @@ impl Books {
     /// # Errors
     /// [`BooksError::Store`].
     pub async fn operation(&self, id: OperationId) -> Result<Option<OperationHistory>, BooksError> {
-        within(self.timeout, self.store.read(move |connection| history(connection, id))).await
+        within(self.timeout, self.store.read(move |connection| operation_on(connection, id))).await
     }
 
     /// Operations that are not decided, oldest first; running ones once they are older than `running_for`.
@@ -89,11 +89,7 @@ impl Books {
     /// [`BooksError::Store`].
     pub async fn undecided(&self, running_for: Duration, limit: usize) -> Result<Undecided, BooksError> {
         let now = self.store.clock().now();
-        let read = self.store.read(move |connection| {
-            let ids = operations::undecided(connection, now.minus(running_for), limit)?;
-            let found = ids.into_iter().filter_map(|id| history(connection, id).transpose());
-            found.collect::<rusqlite::Result<Vec<_>>>()
-        });
+        let read = self.store.read(move |connection| undecided_on(connection, now.minus(running_for), limit));
         Ok(Undecided { now, operations: within(self.timeout, read).await? })
     }
 
@@ -123,8 +119,7 @@ impl Books {
     /// # Errors
     /// [`BooksError::Store`].
     pub async fn anomalies(&self, after: i64, limit: usize) -> Result<Vec<Anomaly>, BooksError> {
-        let read = self.store.read(move |connection| anomalies::list(connection, None, after, limit));
-        within(self.timeout, read).await
+        within(self.timeout, self.store.read(move |connection| anomalies_on(connection, after, limit))).await
     }
 }
 
@@ -132,11 +127,64 @@ impl Books {
 ///
 /// # Errors
 /// The library's, or a row that cannot be read.
-fn history(connection: &Connection, id: OperationId) -> rusqlite::Result<Option<OperationHistory>> {
+pub fn operation_on(connection: &Connection, id: OperationId) -> rusqlite::Result<Option<OperationHistory>> {
     let Some(operation) = operations::find(connection, id.record_id())? else { return Ok(None) };
     let events = events::of_operation(connection, operation.row)?;
     let anomalies = anomalies::list(connection, Some(operation.id), 0, usize::MAX)?;
     Ok(Some(OperationHistory::of(operation, events, anomalies)))
+}
+
+/// As [`Books::undecided`], on any connection; running operations only if they were claimed before `running_since`.
+///
+/// # Errors
+/// As [`operation_on`].
+pub fn undecided_on(
+    connection: &Connection,
+    running_since: Time,
+    limit: usize,
+) -> rusqlite::Result<Vec<OperationHistory>> {
+    let ids = operations::undecided(connection, running_since, limit)?;
+    ids.into_iter().filter_map(|id| operation_on(connection, id).transpose()).collect()
+}
+
+/// As [`Books::anomalies`], on any connection.
+///
+/// # Errors
+/// As [`operation_on`].
+pub fn anomalies_on(connection: &Connection, after: i64, limit: usize) -> rusqlite::Result<Vec<Anomaly>> {
+    anomalies::list(connection, None, after, limit)
+}
+
+/// The operations of a charge, in the order of their claims, on any connection.
+///
+/// # Errors
+/// As [`operation_on`].
+pub fn operations_of_charge_on(
+    connection: &Connection,
+    charge: ChargeId,
+) -> rusqlite::Result<Vec<OperationHistory>> {
+    let Some(row) = charge_rows::row_of(connection, charge.operation_id().record_id())? else {
+        return Ok(Vec::new());
+    };
+    let mut list = connection.prepare_cached(include_str!("sql/operations_of_charge.sql"))?;
+    let ids = list.query_map([row], |found| found.get(0).map(RecordId::from_bytes))?;
+    let ids = ids.collect::<rusqlite::Result<Vec<_>>>()?;
+    ids.into_iter().filter_map(|id| operation_on(connection, id.operation_id()).transpose()).collect()
+}
+
+/// The operation that an acquirer knows under this name, on any connection. Reads through all operations.
+///
+/// # Errors
+/// As [`operation_on`].
+pub fn operation_by_reference_on(
+    connection: &Connection,
+    reference: &str,
+) -> rusqlite::Result<Option<OperationHistory>> {
+    let mut find = connection.prepare_cached(include_str!("sql/operation_by_reference.sql"))?;
+    match find.query_row([reference], |found| found.get(0).map(RecordId::from_bytes)).optional()? {
+        Some(id) => operation_on(connection, id.operation_id()),
+        None => Ok(None),
+    }
 }
 
 impl OperationHistory {

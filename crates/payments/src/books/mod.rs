@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension};
 use unavez_core::answer::Conclusion;
 use unavez_core::identity::{OperationId, RecordId, Tenant};
 use unavez_core::key::Key;
-use unavez_core::record::{Record, State};
+use unavez_core::record::{Exposure, Record, State};
 use unavez_core::time::Time;
 use unavez_store::sqlite::{Component, Migration, SqliteStore};
 use unavez_store::{Filter, Store, StoreError};
@@ -36,7 +36,10 @@ pub(crate) mod webhooks;
 pub use anomalies::{Anomaly, Heard, Reason};
 use audit::Audit;
 pub use events::{EventKind, KeyEvent};
-pub use history::{OperationHistory, Undecided, UndecidedSum};
+pub use history::{
+    OperationHistory, Undecided, UndecidedSum, anomalies_on, operation_by_reference_on, operation_on,
+    operations_of_charge_on, undecided_on,
+};
 pub use operations::OperationStanding;
 pub(crate) use tenants::{TenantNumber, Tenants};
 
@@ -168,6 +171,8 @@ pub struct KeyStatus {
     pub resource_id: Option<Box<str>>,
     /// The operation's name at outside systems.
     pub operation_id: OperationId,
+    /// What was found about the operation that does not fit and needs a person: the reasons, oldest first (P27).
+    pub findings: Vec<Reason>,
 }
 
 /// Why a question has no answer.
@@ -294,10 +299,16 @@ impl Books {
         let id = RecordId::of(self.store.realm(), tenant, key);
         let loaded = within(self.timeout, self.store.load(id)).await?;
         let owned = |record: &Arc<Record>| record.tenant == *tenant && record.key == *key;
-        Ok(loaded
-            .record
-            .filter(|record| owned(record) && !record.is_expired(loaded.now))
-            .map(|record| KeyStatus::of(&record)))
+        let Some(record) = loaded.record.filter(|record| owned(record) && !record.is_expired(loaded.now))
+        else {
+            return Ok(None);
+        };
+        let mut status = KeyStatus::of(&record);
+        if record.exposure == Exposure::MayBeSent {
+            let read = self.store.read(move |connection| anomalies::list(connection, Some(id), 0, PAGE_MAX));
+            status.findings = within(self.timeout, read).await?.iter().map(|found| found.reason).collect();
+        }
+        Ok(Some(status))
     }
 
     /// Keys, newest first; `state` is a state's name on the wire. Expired ones are left out, so a page may be shorter
@@ -447,6 +458,7 @@ impl KeyStatus {
             status: None,
             resource_id: None,
             operation_id: record.id.operation_id(),
+            findings: Vec::new(),
         };
         if let State::Finished { at, expires_at, conclusion, answer, resource } = &record.state {
             status.outcome = Some(*conclusion);

@@ -338,6 +338,9 @@ pub(crate) struct KeyDocument<'a> {
     status: Option<u16>,
     resource_id: Option<&'a str>,
     operation_id: String,
+    /// What was found about the operation that does not fit and needs a person, such as `contradiction`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<&'static str>,
 }
 
 impl<'a> From<&'a KeyStatus> for KeyDocument<'a> {
@@ -353,6 +356,7 @@ impl<'a> From<&'a KeyStatus> for KeyDocument<'a> {
             status: status.status,
             resource_id: status.resource_id.as_deref(),
             operation_id: status.operation_id.to_string(),
+            findings: status.findings.iter().map(|reason| reason.as_str()).collect(),
         }
     }
 }

@@ -216,6 +216,12 @@ impl Outside {
                 format!("stored is {stored}, heard was done"),
                 "void or refund it at the acquirer: its caller was told that it was declined",
             ),
+            // A refusal of one attempt and the success of another are both true.
+            (OperationStanding::Done, Standing::Declined)
+                if tx.record(operation.id)?.is_some_and(|record| record.attempts > 1) =>
+            {
+                return Ok(Heeded::Noted);
+            }
             (OperationStanding::Done, Standing::Declined) => (
                 Reason::Contradiction,
                 format!("stored is {stored}, heard was declined"),

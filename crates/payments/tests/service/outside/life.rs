@@ -253,7 +253,7 @@ async fn p13_the_acquirer_gets_no_more_time_than_an_attempt_has() {
 async fn c83_repeats_questions_events_and_the_late_answer_settle_once() {
     let acquirer = Scripted::new();
     let service = Arc::new(start(&acquirer).await);
-    for round in 0..100_u32 {
+    for round in 0..1000_u32 {
         let key = format!("K{round}");
         let body = format!(r#"{{"amount":100,"currency":"EUR","order_id":"o-{round}"}}"#);
         acquirer.plan([Plan::HoldExecuted]);
@@ -295,6 +295,6 @@ async fn c83_repeats_questions_events_and_the_late_answer_settle_once() {
         assert_eq!(settled, 1, "round {round}: {:?}", history.events);
         assert_eq!(service.ledger().await, (u64::from(round) + 1, (u64::from(round) + 1) * 100));
     }
-    assert_eq!(acquirer.executed(), 100);
+    assert_eq!(acquirer.executed(), 1000);
     assert!(anomalies(&service).await.is_empty());
 }
