@@ -1,9 +1,11 @@
 //! Writing a charge into the books: what runs inside the one commit.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::OptionalExtension;
 use unavez_core::identity::{OperationId, RecordId};
 use unavez_core::time::Time;
+use unavez_store::sqlite::{FindRows, WriteTx};
 
+use super::places::{Places, first_of};
 use super::{TenantNumber, rows};
 use crate::charge::request::Capture;
 use crate::charge::{Charge, ChargeId, ChargeRequest, PaymentMethod, Status};
@@ -89,10 +91,13 @@ impl Booking {
     }
 
     /// Writes charge and ledger entry, unless the operation has a charge already.
-    pub(crate) fn write(&self, connection: &Connection, now: Time) -> rusqlite::Result<Booked> {
+    pub(crate) fn write(&self, tx: &WriteTx<'_>, places: &Places, now: Time) -> rusqlite::Result<Booked> {
+        if let Some(earlier) = find(tx, places, self.operation)? {
+            return Ok(Booked::Before(Box::new(earlier)));
+        }
         let verdict = Verdict::of(&self.request);
-        let mut insert = connection.prepare_cached(include_str!("sql/insert_charge.sql"))?;
-        let inserted = insert.execute(rusqlite::params![
+        let mut insert = tx.prepare_cached(include_str!("sql/insert_charge.sql"))?;
+        let charge = insert.insert(rusqlite::params![
             self.operation.as_bytes(),
             self.tenant,
             self.request.order_id.as_str(),
@@ -105,13 +110,9 @@ impl Booking {
             self.request_id.to_bytes(),
             self.request.metadata.to_json(),
         ])?;
-        if inserted == 0 {
-            let earlier = find(connection, self.operation)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-            return Ok(Booked::Before(Box::new(earlier)));
-        }
+        places.enter(tx, self.operation, self.tenant, self.request.order_id.as_str(), charge);
         if verdict == Verdict::Captured {
-            let charge = connection.last_insert_rowid();
-            connection.prepare_cached(include_str!("sql/insert_capture.sql"))?.execute((
+            tx.prepare_cached(include_str!("sql/insert_capture.sql"))?.execute((
                 self.tenant,
                 charge,
                 self.request.amount.minor_units(),
@@ -123,22 +124,43 @@ impl Booking {
     }
 
     /// A charge of this order that took money or may yet.
-    pub(crate) fn charge_of_order(&self, connection: &Connection) -> rusqlite::Result<Option<ChargeId>> {
-        let mut find = connection.prepare_cached(include_str!("sql/charge_of_order.sql"))?;
-        let operation = find.query_row((self.tenant, self.request.order_id.as_str()), |row| row.get(0));
-        Ok(operation.optional()?.map(|id| ChargeId::of(RecordId::from_bytes(id).operation_id())))
+    pub(crate) fn charge_of_order(
+        &self,
+        tx: &WriteTx<'_>,
+        places: &Places,
+    ) -> rusqlite::Result<Option<ChargeId>> {
+        let order_id = self.request.order_id.as_str();
+        let positions = places.of_order(tx, self.tenant, order_id)?;
+        if positions.is_empty() {
+            return Ok(None);
+        }
+        let mut find = tx.prepare_cached(include_str!("sql/charge_of_order.sql"))?;
+        let operation = first_of(positions, |position| {
+            find.query_row((self.tenant, order_id, position), |row| row.get(0)).optional()
+        })?;
+        Ok(operation.map(|id| ChargeId::of(RecordId::from_bytes(id).operation_id())))
     }
 }
 
 /// The charge that an operation made, and what its request was.
-pub(crate) fn find(connection: &Connection, operation: RecordId) -> rusqlite::Result<Option<Earlier>> {
-    let mut find = connection.prepare_cached(include_str!("sql/find_charge.sql"))?;
-    let found = find.query_row([operation.as_bytes()], |row| {
-        Ok(Earlier {
-            charge: rows::charge(row)?,
-            fingerprint: row.get(9)?,
-            request_id: RequestId::from_bytes(row.get(10)?),
-        })
-    });
-    found.optional()
+pub(crate) fn find(
+    rows: &impl FindRows,
+    places: &Places,
+    operation: RecordId,
+) -> rusqlite::Result<Option<Earlier>> {
+    let positions = places.of_operation(rows, operation)?;
+    if positions.is_empty() {
+        return Ok(None);
+    }
+    let mut find = rows.connection().prepare_cached(include_str!("sql/find_charge.sql"))?;
+    first_of(positions, |position| {
+        let found = find.query_row((operation.as_bytes(), position), |row| {
+            Ok(Earlier {
+                charge: rows::charge(row)?,
+                fingerprint: row.get(9)?,
+                request_id: RequestId::from_bytes(row.get(10)?),
+            })
+        });
+        found.optional()
+    })
 }

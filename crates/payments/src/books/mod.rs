@@ -22,11 +22,14 @@ use crate::money::{Amount, Currency};
 
 mod audit;
 pub(crate) mod booking;
+mod places;
 mod rows;
 mod tenants;
 
 use audit::Audit;
 use booking::Earlier;
+pub(crate) use places::Places;
+use places::first_of;
 pub(crate) use tenants::{TenantNumber, Tenants};
 
 /// The tables of this service, to be added to the store's own.
@@ -41,6 +44,7 @@ pub const COMPONENT: Component = Component {
         Migration { number: 2, name: "default_tenant", sql: include_str!("schema/0002_default_tenant.sql") },
         Migration { number: 3, name: "seal_keys", sql: include_str!("schema/0003_seal_keys.sql") },
     ],
+    indexes: places::INDEXES,
 };
 
 /// Most items of one page.
@@ -50,6 +54,7 @@ pub const PAGE_MAX: usize = 100;
 #[derive(Clone)]
 pub struct Books {
     store: SqliteStore,
+    places: Places,
     timeout: Duration,
     audit: Arc<Audit>,
 }
@@ -169,7 +174,13 @@ pub enum BooksError {
 
 impl Books {
     pub(crate) fn new(store: SqliteStore, timeout: Duration) -> Self {
-        Self { store, timeout, audit: Arc::new(Audit::default()) }
+        let places = Places::of(&store);
+        Self { store, places, timeout, audit: Arc::new(Audit::default()) }
+    }
+
+    /// Where rows stand.
+    pub(crate) const fn places(&self) -> &Places {
+        &self.places
     }
 
     /// One charge. One trip to a reader, as every question here.
@@ -177,9 +188,12 @@ impl Books {
     /// # Errors
     /// [`BooksError::Store`].
     pub async fn charge(&self, tenant: &Tenant, id: ChargeId) -> Result<Option<Charge>, BooksError> {
+        let places = self.places.clone();
         self.ask(tenant, move |connection, tenant| {
             let mut find = connection.prepare_cached(include_str!("sql/find_charge_of_tenant.sql"))?;
-            find.query_row((operation(id).as_bytes(), tenant), rows::charge).optional()
+            first_of(places.of_operation(connection, operation(id))?, |position| {
+                find.query_row((operation(id).as_bytes(), tenant, position), rows::charge).optional()
+            })
         })
         .await
         .map(Option::flatten)
@@ -197,13 +211,12 @@ impl Books {
         limit: usize,
     ) -> Result<Page<Charge, ChargeId>, BooksError> {
         let limit = limit.min(PAGE_MAX);
+        let places = self.places.clone();
         let found = self
             .ask(tenant, move |connection, tenant| {
-                let mut position = connection.prepare_cached(include_str!("sql/charge_position.sql"))?;
-                let position =
-                    |id: ChargeId| position.query_row((operation(id).as_bytes(), tenant), |row| row.get(0));
+                let position = |id: ChargeId| places.of_charge(connection, tenant, operation(id));
                 let Some(before) = position_of(after, position)? else { return Ok(None) };
-                list_charges(connection, tenant, &filter, before, one_more_than(limit)).map(Some)
+                list_charges(connection, &places, tenant, &filter, before, one_more_than(limit)).map(Some)
             })
             .await?;
         page(found, limit, |charge| charge.id)
@@ -221,14 +234,24 @@ impl Books {
         limit: usize,
     ) -> Result<Page<Entry, EntryId>, BooksError> {
         let limit = limit.min(PAGE_MAX);
+        let places = self.places.clone();
         let found = self
             .ask(tenant, move |connection, tenant| {
-                let mut position = connection.prepare_cached(include_str!("sql/entry_position.sql"))?;
-                let position = |id: EntryId| {
-                    position.query_row((operation(id.charge).as_bytes(), tenant, id.number), |row| row.get(0))
+                let place = |id: ChargeId| places.of_charge(connection, tenant, operation(id));
+                let position = |id: EntryId| match place(id.charge)? {
+                    Some(charge) => entry_position(connection, charge, id.number),
+                    None => Ok(None),
                 };
                 let Some(before) = position_of(after, position)? else { return Ok(None) };
-                list_entries(connection, tenant, charge, before, one_more_than(limit)).map(Some)
+                let rows = one_more_than(limit);
+                match charge {
+                    None => list_entries(connection, tenant, before, rows),
+                    Some(id) => match place(id)? {
+                        Some(charge) => list_entries_of(connection, tenant, charge, before, rows),
+                        None => Ok(Vec::new()),
+                    },
+                }
+                .map(Some)
             })
             .await?;
         page(found, limit, |entry| entry.id)
@@ -251,7 +274,9 @@ impl Books {
 
     /// The charge that an operation made, whether or not its record is still there.
     pub(crate) async fn earlier(&self, operation: RecordId) -> Result<Option<Earlier>, BooksError> {
-        within(self.timeout, self.store.read(move |connection| booking::find(connection, operation))).await
+        let places = self.places.clone();
+        let find = move |connection: &Connection| booking::find(connection, &places, operation);
+        within(self.timeout, self.store.read(find)).await
     }
 
     /// Whether an operation has a record that is not expired.
@@ -326,16 +351,17 @@ fn operation(id: ChargeId) -> RecordId {
 /// The row number a list starts below; `None`: the item it should start after is not there.
 fn position_of<Id>(
     after: Option<Id>,
-    find: impl FnOnce(Id) -> rusqlite::Result<i64>,
+    find: impl FnOnce(Id) -> rusqlite::Result<Option<i64>>,
 ) -> rusqlite::Result<Option<i64>> {
     match after {
         None => Ok(Some(i64::MAX)),
-        Some(id) => find(id).optional(),
+        Some(id) => find(id),
     }
 }
 
 fn list_charges(
     connection: &Connection,
+    places: &Places,
     tenant: TenantNumber,
     filter: &ChargeFilter,
     before: i64,
@@ -344,8 +370,12 @@ fn list_charges(
     let status = filter.status.map(Status::as_str);
     match (&filter.order_id, filter.status) {
         (Some(order_id), _) => {
-            let mut list = connection.prepare_cached(include_str!("sql/list_charges_of_order.sql"))?;
-            list.query_map((tenant, before, rows, status, order_id), rows::charge)?.collect()
+            let mut find = connection.prepare_cached(include_str!("sql/find_charge_of_order.sql"))?;
+            let positions = places.of_order(connection, tenant, order_id)?.into_iter().rev();
+            let charges = positions.filter(|position| *position < before).filter_map(|position| {
+                find.query_row((tenant, order_id, status, position), rows::charge).optional().transpose()
+            });
+            charges.take(rows as usize).collect()
         }
         (None, None) => {
             let mut list = connection.prepare_cached(include_str!("sql/list_charges.sql"))?;
@@ -365,20 +395,28 @@ fn list_charges(
 fn list_entries(
     connection: &Connection,
     tenant: TenantNumber,
-    charge: Option<ChargeId>,
     before: i64,
     rows: u32,
 ) -> rusqlite::Result<Vec<Entry>> {
-    match charge {
-        None => {
-            let mut list = connection.prepare_cached(include_str!("sql/list_entries.sql"))?;
-            list.query_map((tenant, before, rows), rows::entry)?.collect()
-        }
-        Some(charge) => {
-            let mut list = connection.prepare_cached(include_str!("sql/list_entries_of_charge.sql"))?;
-            list.query_map((tenant, before, rows, operation(charge).as_bytes()), rows::entry)?.collect()
-        }
-    }
+    let mut list = connection.prepare_cached(include_str!("sql/list_entries.sql"))?;
+    list.query_map((tenant, before, rows), rows::entry)?.collect()
+}
+
+/// The entries of the charge that stands in this row.
+fn list_entries_of(
+    connection: &Connection,
+    tenant: TenantNumber,
+    charge: i64,
+    before: i64,
+    rows: u32,
+) -> rusqlite::Result<Vec<Entry>> {
+    let mut list = connection.prepare_cached(include_str!("sql/list_entries_of_charge.sql"))?;
+    list.query_map((tenant, before, rows, charge), rows::entry)?.collect()
+}
+
+fn entry_position(connection: &Connection, charge: i64, number: u32) -> rusqlite::Result<Option<i64>> {
+    let mut find = connection.prepare_cached(include_str!("sql/entry_position.sql"))?;
+    find.query_row((charge, number), |row| row.get(0)).optional()
 }
 
 /// Makes a page of up to one item more than it may hold. `found` is `None` twice over: for a tenant without books, and

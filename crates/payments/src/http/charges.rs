@@ -305,26 +305,26 @@ impl Job {
         }
     }
 
-    fn run(self, tx: &WriteTx<'_>, now: Time) -> Result<Finish, Abort<Refusal>> {
+    fn run(&self, tx: &WriteTx<'_>, now: Time) -> Result<Finish, Abort<Refusal>> {
         if !self.shared.stage.begin() {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
         let same_order = self.app.settings.same_order;
         let charged_before = match same_order {
             SameOrder::Allow => None,
-            SameOrder::Warn | SameOrder::Refuse => self.booking.charge_of_order(tx)?,
+            SameOrder::Warn | SameOrder::Refuse => self.booking.charge_of_order(tx, self.app.books.places())?,
         };
         if let (Some(charge), SameOrder::Refuse) = (charged_before, same_order) {
-            return match booking::find(tx, self.booking.operation)? {
+            return match booking::find(tx, self.app.books.places(), self.booking.operation)? {
                 Some(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new(earlier)))),
                 None => Ok(self.refuse_order(charge)),
             };
         }
-        match self.booking.write(tx, now)? {
+        match self.booking.write(tx, self.app.books.places(), now)? {
             Booked::Before(earlier) => Err(Abort::Refuse(Refusal::Before(earlier))),
             Booked::New(verdict) => {
                 if let (Some(charge), true) = (charged_before, verdict != Verdict::Declined) {
-                    // Set once: the effect runs once.
+                    // A second run of the same effect finds the same.
                     let _ = self.shared.suspected_duplicate_of.set(charge);
                 }
                 Ok(self.finish(now))
@@ -332,10 +332,10 @@ impl Job {
         }
     }
 
-    fn finish(self, now: Time) -> Finish {
+    fn finish(&self, now: Time) -> Finish {
         let id = ChargeId::of(self.booking.operation.operation_id());
-        let (conclusion, answer) = match self.outcome {
-            UntimedOutcome::Declined(answer) => (Conclusion::Declined, answer),
+        let (conclusion, answer) = match &self.outcome {
+            UntimedOutcome::Declined(answer) => (Conclusion::Declined, answer.clone()),
             UntimedOutcome::Charged(charge) => {
                 (Conclusion::Approved, charged(id, charge.at(now), self.request_id))
             }
@@ -348,7 +348,7 @@ impl Job {
         }
     }
 
-    fn refuse_order(self, charge: ChargeId) -> Finish {
+    fn refuse_order(&self, charge: ChargeId) -> Finish {
         let problem = Problem::new(Code::OrderAlreadyCharged)
             .with_detail("the order has a charge under another key")
             .with_member("order_id")

@@ -267,7 +267,7 @@ impl Cancellation {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
         // A charge whose record has expired is as final as ever (P21).
-        let charged = booking::find(tx, self.target_id)?.map(|earlier| match earlier.charge.status {
+        let charged = booking::find(tx, self.app.books.places(), self.target_id)?.map(|earlier| match earlier.charge.status {
             Status::Declined => Conclusion::Declined,
             _ => Conclusion::Approved,
         });
@@ -277,7 +277,7 @@ impl Cancellation {
                 None => Ok(self.tombstone()),
             };
         }
-        if booking::find(tx, own)?.is_some() {
+        if booking::find(tx, self.app.books.places(), own)?.is_some() {
             return Err(Abort::Refuse(Refusal::OwnKeyCharged));
         }
         let conclusion = match charged {

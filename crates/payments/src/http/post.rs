@@ -73,9 +73,9 @@ const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
 impl Stage {
-    /// The writer begins; `false`: the caller has given up, and nothing is to be done.
+    /// The writer begins, perhaps anew; `false`: the caller has given up, and nothing is to be done.
     pub(super) fn begin(&self) -> bool {
-        self.leave_queue(BEGUN)
+        self.leave_queue(BEGUN) || self.0.load(Ordering::Acquire) == BEGUN
     }
 
     /// The caller gives up; `false`: the writer has begun.
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn p12_a_command_is_withdrawn_or_owned_and_never_both() {
         let begun = Stage::default();
-        assert!(begun.begin() && !begun.withdraw());
+        assert!(begun.begin() && begun.begin() && !begun.withdraw());
         let withdrawn = Stage::default();
         assert!(withdrawn.withdraw() && !withdrawn.begin());
     }

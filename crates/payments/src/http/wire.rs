@@ -60,11 +60,8 @@ impl UntimedCharge {
         Self(json)
     }
 
-    pub(crate) fn at(self, created_at: Time) -> String {
-        let mut json = self.0;
-        json.push_str(&rfc3339(created_at));
-        json.push_str("\"}");
-        json
+    pub(crate) fn at(&self, created_at: Time) -> String {
+        [self.0.as_str(), &rfc3339(created_at), "\"}"].concat()
     }
 }
 

@@ -1,3 +1,3 @@
 select operation, order_id, amount, currency, status, amount_captured, amount_refunded, created_at, metadata, fingerprint, request_id
 from charges
-where operation = ?1
+where id = ?2 and operation = ?1

@@ -1,3 +1,3 @@
 select operation, order_id, amount, currency, status, amount_captured, amount_refunded, created_at, metadata
 from charges
-where operation = ?1 and tenant = ?2
+where id = ?3 and operation = ?1 and tenant = ?2
