@@ -405,7 +405,7 @@ async fn answer_earlier(
 /// Whether the engine would replay this record without looking at anything else. Most repeats are such, and are
 /// answered without a future.
 fn is_plain_repeat(record: &Record, now: Time, admitted: &Admitted, app: &App) -> bool {
-    let fingerprint = admitted.fingerprint();
+    let fingerprint = admitted.brief_fingerprint();
     let response_ttl = app.settings.timings.response_ttl;
     let incoming = Incoming { fingerprint, effect: Effect::Transactional, response_ttl };
     record.fingerprint.comparable(fingerprint) && decide(record, &incoming, now) == Decision::Replay

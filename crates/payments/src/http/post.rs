@@ -45,7 +45,8 @@ impl Received {
 
     /// Makes key and fingerprint of it.
     pub(super) fn admit(self, app: &App, door: &Door, tenant: &Tenant) -> Result<Entry<Bytes>, Problem> {
-        door.admit_whole(app.engine.realm(), tenant.clone(), self.head, self.body)
+        let is_known = |id| app.store.recall(id).is_some();
+        door.admit_known(app.engine.realm(), tenant.clone(), self.head, self.body, is_known)
     }
 }
 

@@ -66,6 +66,10 @@ pub struct Options {
     pub queue_max: usize,
     /// Memory for recent records. Default: 64 MiB.
     pub recent_bytes_max: usize,
+    /// Entries of a [`DigestIndex`](super::DigestIndex) that gather in memory before they are filed; large trees gather
+    /// more. More of them share each page that is written, and take memory (about 100 bytes each) and time at a start.
+    /// Default: 65,536.
+    pub unfiled_least: usize,
     /// Connections that read beside the writer. Default: 2.
     pub readers: usize,
     /// Largest size of the file; above, writes fail as on a full disk. Default: no limit but the disk's.
@@ -86,6 +90,7 @@ impl Default for Options {
             realm: None,
             queue_max: 16_384,
             recent_bytes_max: 64 << 20,
+            unfiled_least: 65_536,
             readers: 2,
             file_bytes_max: None,
             clock: None,
@@ -147,7 +152,7 @@ pub(super) fn own(location: &Location, options: &Options, clock: &dyn Clock) -> 
         Location::File(path) => Some(path.as_path()),
         Location::Memory => None,
     };
-    let clerk = Clerk::open(&connection, &indexes(options), file).map_err(sql_error)?;
+    let clerk = Clerk::open(&connection, &indexes(options), file, options.unfiled_least).map_err(sql_error)?;
     connection.execute_batch("commit").map_err(sql_error)?;
     Ok(Owned { connection, realm, epoch, batch, migrations, clerk })
 }

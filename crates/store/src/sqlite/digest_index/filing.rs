@@ -10,9 +10,6 @@ use super::{Digest, DigestIndex, IndexSpec, set_filed_to};
 use crate::sqlite::digest_index::scan::Scan;
 use crate::sqlite::pending::Pending;
 
-/// Least entries of one generation. More share a page when they are filed, and take memory and time at a start.
-const GENERATION_LEAST: usize = 65_536;
-
 /// Most entries of one generation.
 const GENERATION_MOST: usize = 262_144;
 
@@ -42,6 +39,7 @@ struct Desk {
     /// Makes the next filter, where the database is a file.
     scan: Option<Scan>,
     path: Option<PathBuf>,
+    generation_least: usize,
 }
 
 /// The generation on its way into the tree.
@@ -58,6 +56,7 @@ impl Clerk {
         connection: &Connection,
         specs: &[IndexSpec],
         path: Option<&Path>,
+        generation_least: usize,
     ) -> rusqlite::Result<Self> {
         let desks = specs.iter().enumerate().map(|(number, spec)| {
             let index = DigestIndex::load(connection, spec, number)?;
@@ -68,6 +67,7 @@ impl Clerk {
                 filter: None,
                 scan: None,
                 path: path.map(Path::to_owned),
+                generation_least: generation_least.max(1),
             })
         });
         Ok(Self { desks: desks.collect::<rusqlite::Result<_>>()? })
@@ -202,7 +202,7 @@ impl Desk {
 
     fn generation(&self) -> usize {
         let filed = self.filter.as_ref().map_or(0, Filter::added);
-        (filed / GENERATION_PART).clamp(GENERATION_LEAST, GENERATION_MOST)
+        (filed / GENERATION_PART).min(GENERATION_MOST).max(self.generation_least)
     }
 
     fn begin_scan(&mut self) {
