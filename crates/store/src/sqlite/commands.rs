@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 use unavez_core::identity::{AttemptId, RecordId};
-use unavez_core::record::{Change, Claim, Fence, Finish, Next, Record};
+use unavez_core::record::{Change, Claim, Fence, Finish, IllegalTransition, Next, Record};
 use unavez_core::time::Time;
 
 use super::error::{needs_reopening, unavailable};
@@ -209,14 +209,15 @@ where
                 if !record.is_expired(now) {
                     return Ok(OneCommit::Conflict { record, now });
                 }
-                (stepped(&record, Change::Claim(self.claim.clone()), now)?, Place::Expired(record))
+                let claim = Change::Claim(self.claim.clone());
+                (kept(record.apply(claim, now))?, Place::Expired(record))
             }
         };
         let effect = &mut self.effect;
         let context = Claimed { id: self.id, attempt: claimed.fence.attempt, now };
         let work = || {
             let finish = effect(tx, &context)?;
-            let finished = stepped(&claimed, Change::Finish(finish), now)?;
+            let finished = kept(claimed.applied(Change::Finish(finish), now))?;
             Ok::<_, Halt<T>>(tx.write(finished, place)?)
         };
         let done = match isolation {
@@ -281,8 +282,8 @@ pub(super) fn check_owner(record: &Record, claim: &Claim) -> Result<(), StoreErr
 }
 
 /// The record after a change that keeps it.
-fn stepped(record: &Record, change: Change, now: Time) -> Result<Record, StoreError> {
-    match record.apply(change, now).map_err(StoreError::Illegal)? {
+fn kept(next: Result<Next, IllegalTransition>) -> Result<Record, StoreError> {
+    match next.map_err(StoreError::Illegal)? {
         Next::Keep(next) => Ok(next),
         Next::Delete => Err(unavailable("a claim or finish must keep its record")),
     }

@@ -23,8 +23,8 @@ enum Calls {
 }
 
 impl Calls {
-    const fn is_one_commit(self, number: u128) -> bool {
-        matches!(self, Self::Mixed) && number % 2 == 0
+    fn is_one_commit(self, number: u128) -> bool {
+        matches!(self, Self::Mixed) && number.is_multiple_of(2)
     }
 }
 
