@@ -252,8 +252,23 @@ impl Record {
     /// # Errors
     /// [`IllegalTransition`] for everything the table does not name.
     pub fn apply(&self, change: Change, now: Time) -> Result<Next, IllegalTransition> {
+        self.check(&change, now)?;
+        Ok(self.clone().changed(change, now))
+    }
+
+    /// As [`Record::apply`], where the record is not needed any more.
+    ///
+    /// # Errors
+    /// As [`Record::apply`].
+    pub fn applied(self, change: Change, now: Time) -> Result<Next, IllegalTransition> {
+        self.check(&change, now)?;
+        Ok(self.changed(change, now))
+    }
+
+    /// The table.
+    fn check(&self, change: &Change, now: Time) -> Result<(), IllegalTransition> {
         let refuse = |why| Err(IllegalTransition { state: self.state.name(), change: change.name(), why });
-        match (&self.state, &change) {
+        match (&self.state, change) {
             (State::Finished { .. }, Change::Claim(_)) if !self.is_expired(now) => {
                 return refuse("its answer is still promised");
             }
@@ -291,21 +306,22 @@ impl Record {
             | (State::Abandoned { .. }, Change::Finish(_)) => {}
             _ => return refuse("no such step"),
         }
-        Ok(self.changed(change, now))
+        Ok(())
     }
 
     /// Performs a step that the table allows.
-    fn changed(&self, change: Change, now: Time) -> Next {
-        let mut next = self.clone();
+    fn changed(self, change: Change, now: Time) -> Next {
+        let asked = self.asked();
+        let mut next = self;
         next.fence.version += 1;
         match change {
-            Change::Claim(claim) => return Next::Keep(Self::claimed(self.id, claim, now)),
+            Change::Claim(claim) => return Next::Keep(Self::claimed(next.id, claim, now)),
             Change::Release => return Next::Delete,
             Change::TakeOver { attempt, timing } => {
                 next.fence.attempt = attempt;
                 next.attempts += 1;
                 next.attempt_started_at = now;
-                next.latest_send_at = self.latest_send_at.max(now.plus(timing.attempt_deadline));
+                next.latest_send_at = next.latest_send_at.max(now.plus(timing.attempt_deadline));
                 next.state = State::InProgress { deadline: Some(now.plus(timing.operation_timeout)) };
             }
             Change::Finish(finish) => {
@@ -318,13 +334,13 @@ impl Record {
                 };
             }
             Change::MarkUnknown { cause, ask_after } => {
-                next.latest_send_at = self.latest_send_at.min(now);
+                next.latest_send_at = next.latest_send_at.min(now);
                 next.sighted |= cause == Cause::Pending;
                 next.state = State::Unknown { cause, asked: 0, next_ask_at: now.plus(ask_after) };
             }
             Change::AskAgain { cause, after, sighted } => {
                 next.sighted |= sighted;
-                next.state = State::Unknown { cause, asked: self.asked() + 1, next_ask_at: now.plus(after) };
+                next.state = State::Unknown { cause, asked: asked + 1, next_ask_at: now.plus(after) };
             }
             Change::StampDeadline { operation_timeout } => {
                 next.state = State::InProgress { deadline: Some(now.plus(operation_timeout)) };

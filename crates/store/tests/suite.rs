@@ -61,12 +61,29 @@ mod sqlite {
         })
     }
 
+    /// Every commit files what the one before it has added.
+    async fn filing() -> Subject {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::new();
+        let location = Location::File(folder.path().join("a.db"));
+        let options = Options { recent_bytes_max: 0, unfiled_least: 1, ..options(&clock) };
+        let store = SqliteStore::open(location, options).unwrap();
+        Subject::new(Arc::new(store), move |by| {
+            let _ = &folder;
+            clock.advance(by);
+        })
+    }
+
     mod in_memory {
         unavez_store::conformance!(super::memory());
     }
 
     mod in_a_file {
         unavez_store::conformance!(super::file());
+    }
+
+    mod with_indexes_filed_at_once {
+        unavez_store::conformance!(super::filing());
     }
 
     mod without_recent_records {

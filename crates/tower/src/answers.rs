@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_ENCODING};
+use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, response};
 use jiff::Timestamp;
 use unavez_core::answer::{Answer, Content, Headers, NotKept, describes_body, is_kept};
@@ -18,7 +18,7 @@ use unavez_core::seal::{OpenError, Owner, SealKeys};
 use unavez_core::time::Time;
 
 use crate::body::Body;
-use crate::headers::{IDEMPOTENCY_EXPIRES, IDEMPOTENT_REPLAYED, PREFERENCE_APPLIED};
+use crate::headers::{IDEMPOTENCY_EXPIRES, IDEMPOTENT_REPLAYED, ORIGINAL_REQUEST_ID, PREFERENCE_APPLIED};
 use crate::problem::Problem;
 
 mod sealed;
@@ -114,11 +114,20 @@ pub fn restore(status: u16, content: &Content) -> Response<Body> {
 fn restore_headers(from: &Headers, into: &mut HeaderMap) {
     into.reserve(from.len());
     for (name, value) in from {
-        let name = HeaderName::from_bytes(name.as_bytes());
         let value = HeaderValue::from_maybe_shared(value.clone());
-        if let (Ok(name), Ok(value)) = (name, value) {
+        if let (Some(name), Ok(value)) = (header_name(name), value) {
             into.append(name, value);
         }
+    }
+}
+
+/// Names that nearly every answer has need no parsing.
+fn header_name(name: &str) -> Option<HeaderName> {
+    match name {
+        "content-type" => Some(CONTENT_TYPE),
+        "location" => Some(LOCATION),
+        "original-request-id" => Some(ORIGINAL_REQUEST_ID),
+        name => HeaderName::from_bytes(name.as_bytes()).ok(),
     }
 }
 

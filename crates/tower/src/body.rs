@@ -18,6 +18,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// A whole body knows its exact length, so that an HTTP server frames it with `Content-Length`.
 pub struct Body {
+    /// Apart from the others, so that a body of one chunk needs no memory of its own.
+    first: Option<Bytes>,
     head: VecDeque<Bytes>,
     head_bytes: u64,
     rest: Rest,
@@ -33,13 +35,15 @@ impl Body {
     /// No bytes at all.
     #[must_use]
     pub const fn empty() -> Self {
-        Self { head: VecDeque::new(), head_bytes: 0, rest: Rest::None }
+        Self { first: None, head: VecDeque::new(), head_bytes: 0, rest: Rest::None }
     }
 
     /// These bytes and no more.
     #[must_use]
     pub fn whole(bytes: Bytes) -> Self {
-        Self::collected(std::iter::once(bytes).collect(), None)
+        let head_bytes = bytes.len() as u64;
+        let first = Some(bytes).filter(|bytes| !bytes.is_empty());
+        Self { first, head: VecDeque::new(), head_bytes, rest: Rest::None }
     }
 
     /// Bytes that are produced elsewhere.
@@ -56,7 +60,7 @@ impl Body {
     pub(crate) fn collected(mut head: VecDeque<Bytes>, trailers: Option<HeaderMap>) -> Self {
         head.retain(|chunk| !chunk.is_empty());
         let head_bytes = length(&head);
-        Self { head, head_bytes, rest: trailers.map_or(Rest::None, Rest::Trailers) }
+        Self { first: None, head, head_bytes, rest: trailers.map_or(Rest::None, Rest::Trailers) }
     }
 
     /// Chunks that were read already, and the body they were read from.
@@ -119,7 +123,7 @@ impl HttpBody for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Some(chunk) = self.head.pop_front() {
+        if let Some(chunk) = self.first.take().or_else(|| self.head.pop_front()) {
             self.head_bytes -= chunk.len() as u64;
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
@@ -133,7 +137,8 @@ impl HttpBody for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.head.is_empty()
+        self.first.is_none()
+            && self.head.is_empty()
             && match &self.rest {
                 Rest::None => true,
                 Rest::Trailers(_) => false,

@@ -15,7 +15,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -253,7 +253,7 @@ impl Door {
         };
         let (head, body) = request.into_parts();
         let body = read::whole(&head.headers, body, self.0.body_bytes_max).await?;
-        Ok(self.enter(realm, tenant, key, head, body))
+        Ok(self.enter(realm, tenant, key, head, body, |_| false))
     }
 
     /// As [`Door::admit`], for a body that was read already; the cap is then the reader's affair.
@@ -267,22 +267,53 @@ impl Door {
         head: Parts,
         body: Bytes,
     ) -> Result<Entry<Bytes>, Problem> {
+        self.admit_known(realm, tenant, head, body, |_| false)
+    }
+
+    /// As [`Door::admit_whole`], for a service that remembers recent records: `is_known` says whether it has one under
+    /// this id. Such a request is most likely a plain repeat, and what only a claim or a mismatch needs of its
+    /// fingerprint is made when one of them asks.
+    ///
+    /// # Errors
+    /// As [`Door::admit_whole`].
+    pub fn admit_known(
+        &self,
+        realm: &Realm,
+        tenant: Tenant,
+        head: Parts,
+        body: Bytes,
+        is_known: impl FnOnce(RecordId) -> bool,
+    ) -> Result<Entry<Bytes>, Problem> {
         match self.key(&head.headers)? {
-            Some(key) => Ok(self.enter(realm, tenant, key, head, body)),
+            Some(key) => Ok(self.enter(realm, tenant, key, head, body, is_known)),
             None => Ok(Entry::Keyless(Request::from_parts(head, body))),
         }
     }
 
-    fn enter<B>(&self, realm: &Realm, tenant: Tenant, key: Key, mut head: Parts, body: Bytes) -> Entry<B> {
+    fn enter<B>(
+        &self,
+        realm: &Realm,
+        tenant: Tenant,
+        key: Key,
+        mut head: Parts,
+        body: Bytes,
+        is_known: impl FnOnce(RecordId) -> bool,
+    ) -> Entry<B> {
         strip_marks(&mut head.headers);
         let id = RecordId::of(realm, &tenant, &key);
-        match Fingerprint::of(&parts(&head, &body), &self.0.rules) {
-            Ok(fingerprint) => {
-                Entry::Admitted(Admitted { door: self.clone(), id, tenant, key, fingerprint, head, body })
+        let rules = &self.0.rules;
+        let made = match is_known(id) {
+            true => Fingerprint::brief(&parts(&head, &body), rules).map(Digested::Brief),
+            false => Fingerprint::of(&parts(&head, &body), rules).map(Digested::Whole),
+        };
+        match made {
+            Ok(digested) => {
+                let fingerprint = OnceLock::new();
+                Entry::Admitted(Admitted { door: self.clone(), id, tenant, key, digested, fingerprint, head, body })
             }
             Err(ambiguous) => {
                 let problem = Problem::new(Code::BodyAmbiguous).with_detail(ambiguous.to_string());
-                Entry::Ambiguous(Ambiguous { id, tenant, key, problem, differs: self.0.rules.differs })
+                Entry::Ambiguous(Ambiguous { id, tenant, key, problem, differs: rules.differs })
             }
         }
     }
@@ -322,9 +353,18 @@ pub struct Admitted {
     id: RecordId,
     tenant: Tenant,
     key: Key,
-    fingerprint: Fingerprint,
+    digested: Digested,
+    /// Made on demand where only the brief one is there.
+    fingerprint: OnceLock<Box<Fingerprint>>,
     head: Parts,
     body: Bytes,
+}
+
+/// The fingerprint as it was made at the door.
+enum Digested {
+    /// Enough to be compared.
+    Brief(Fingerprint),
+    Whole(Fingerprint),
 }
 
 impl Admitted {
@@ -348,8 +388,22 @@ impl Admitted {
 
     /// The request's digest, by the current algorithm and key.
     #[must_use]
-    pub const fn fingerprint(&self) -> &Fingerprint {
-        &self.fingerprint
+    pub fn fingerprint(&self) -> &Fingerprint {
+        match &self.digested {
+            Digested::Whole(fingerprint) => fingerprint,
+            Digested::Brief(_) => self.fingerprint.get_or_init(|| {
+                let made = Fingerprint::of(&parts(&self.head, &self.body), &self.door.0.rules);
+                Box::new(made.expect("the same body had a fingerprint before"))
+            }),
+        }
+    }
+
+    /// As [`Admitted::fingerprint`], but perhaps without what names a difference: for a comparison, never to be stored.
+    #[must_use]
+    pub const fn brief_fingerprint(&self) -> &Fingerprint {
+        match &self.digested {
+            Digested::Brief(fingerprint) | Digested::Whole(fingerprint) => fingerprint,
+        }
     }
 
     /// The request's head, without forged marks.
@@ -392,8 +446,8 @@ impl Admitted {
         &self,
         stored: &Fingerprint,
     ) -> Result<Cow<'_, Fingerprint>, NotComparable> {
-        if stored.comparable(&self.fingerprint) {
-            return Ok(Cow::Borrowed(&self.fingerprint));
+        if stored.comparable(self.brief_fingerprint()) {
+            return Ok(Cow::Borrowed(self.fingerprint()));
         }
         Fingerprint::like(stored, &parts(&self.head, &self.body), &self.door.0.rules).map(Cow::Owned)
     }

@@ -16,6 +16,7 @@ pub(super) const COMPONENT: Component = Component {
         name: "lesson_ledger",
         sql: include_str!("sql/001_lesson_ledger.sql"),
     }],
+    indexes: &[],
 };
 
 /// What somebody orders.

@@ -1,9 +1,11 @@
 //! Writing a charge into the books: what runs inside the one commit.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::OptionalExtension;
 use unavez_core::identity::{OperationId, RecordId};
 use unavez_core::time::Time;
+use unavez_store::sqlite::{FindRows, WriteTx};
 
+use super::places::{Places, first_of};
 use super::{TenantNumber, rows};
 use crate::charge::request::Capture;
 use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId, Status, TestToken};
@@ -94,13 +96,17 @@ impl Booking {
     /// Writes charge and ledger entry, unless the operation has a charge already.
     pub(crate) fn write(
         &self,
-        connection: &Connection,
+        tx: &WriteTx<'_>,
+        places: &Places,
         suspected_duplicate_of: Option<ChargeId>,
         now: Time,
     ) -> rusqlite::Result<Booked> {
+        if let Some(earlier) = find(tx, places, self.operation)? {
+            return Ok(Booked::Before(Box::new(earlier)));
+        }
         let verdict = Verdict::of(self.token, self.request.capture);
-        let mut insert = connection.prepare_cached(include_str!("sql/insert_charge.sql"))?;
-        let inserted = insert.execute(rusqlite::params![
+        let mut insert = tx.prepare_cached(include_str!("sql/insert_charge.sql"))?;
+        let charge = insert.insert(rusqlite::params![
             self.operation.as_bytes(),
             self.tenant,
             self.request.order_id.as_str(),
@@ -114,13 +120,9 @@ impl Booking {
             self.request.metadata.to_json(),
             suspected_duplicate_of.map(|id| *id.operation_id().record_id().as_bytes()),
         ])?;
-        if inserted == 0 {
-            let earlier = find(connection, self.operation)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-            return Ok(Booked::Before(Box::new(earlier)));
-        }
+        places.enter(tx, self.operation, self.tenant, self.request.order_id.as_str(), charge);
         if verdict == Verdict::Captured {
-            let charge = connection.last_insert_rowid();
-            connection.prepare_cached(include_str!("sql/insert_capture.sql"))?.execute((
+            tx.prepare_cached(include_str!("sql/insert_capture.sql"))?.execute((
                 self.tenant,
                 charge,
                 self.request.amount.minor_units(),
@@ -134,26 +136,42 @@ impl Booking {
 
 /// A charge of an order, claimed after `since`, that took money or may yet. Every question by an order comes through here.
 pub(crate) fn charge_of_order(
-    connection: &Connection,
+    tx: &WriteTx<'_>,
+    places: &Places,
     tenant: TenantNumber,
     order_id: &OrderId,
     since: Time,
 ) -> rusqlite::Result<Option<ChargeId>> {
-    let mut find = connection.prepare_cached(include_str!("sql/charge_of_order.sql"))?;
-    let operation =
-        find.query_row((tenant, order_id.as_str(), since.as_micros()), |row| row.get(0)).optional()?;
+    let positions = places.of_order(tx, tenant, order_id.as_str())?;
+    if positions.is_empty() {
+        return Ok(None);
+    }
+    let mut find = tx.prepare_cached(include_str!("sql/charge_of_order.sql"))?;
+    let operation = first_of(positions, |position| {
+        find.query_row((tenant, order_id.as_str(), since.as_micros(), position), |row| row.get(0)).optional()
+    })?;
     Ok(operation.map(|id| ChargeId::of(RecordId::from_bytes(id).operation_id())))
 }
 
 /// The charge that an operation made, and what its request was.
-pub(crate) fn find(connection: &Connection, operation: RecordId) -> rusqlite::Result<Option<Earlier>> {
-    let mut find = connection.prepare_cached(include_str!("sql/find_charge.sql"))?;
-    let found = find.query_row([operation.as_bytes()], |row| {
-        Ok(Earlier {
-            charge: rows::charge(row)?,
-            fingerprint: row.get(11)?,
-            request_id: RequestId::from_bytes(row.get(12)?),
-        })
-    });
-    found.optional()
+pub(crate) fn find(
+    rows: &impl FindRows,
+    places: &Places,
+    operation: RecordId,
+) -> rusqlite::Result<Option<Earlier>> {
+    let positions = places.of_operation(rows, operation)?;
+    if positions.is_empty() {
+        return Ok(None);
+    }
+    let mut find = rows.connection().prepare_cached(include_str!("sql/find_charge.sql"))?;
+    first_of(positions, |position| {
+        let found = find.query_row((operation.as_bytes(), position), |row| {
+            Ok(Earlier {
+                charge: rows::charge(row)?,
+                fingerprint: row.get(11)?,
+                request_id: RequestId::from_bytes(row.get(12)?),
+            })
+        });
+        found.optional()
+    })
 }

@@ -4,7 +4,9 @@ use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension};
 use unavez_core::identity::{RecordId, Tenant};
 use unavez_core::time::Time;
+use unavez_store::sqlite::{FindRows, WriteTx};
 
+use super::places::{Places, first_of};
 use super::{Account, EntryKind, TenantNumber, rows};
 use crate::acquirer::{self, Kind};
 use crate::charge::life::Life;
@@ -40,9 +42,15 @@ pub(crate) struct NewCharge<'a> {
 }
 
 /// The row of the charge that an operation made. Every question by an operation's id comes through here.
-pub(crate) fn row_of(connection: &Connection, operation: RecordId) -> rusqlite::Result<Option<ChargeRow>> {
-    let mut find = connection.prepare_cached(include_str!("sql/charge_row.sql"))?;
-    find.query_row([operation.as_bytes()], |row| row.get(0)).optional()
+pub(crate) fn row_of(
+    rows: &impl FindRows,
+    places: &Places,
+    operation: RecordId,
+) -> rusqlite::Result<Option<ChargeRow>> {
+    let mut find = rows.connection().prepare_cached(include_str!("sql/charge_row.sql"))?;
+    first_of(places.of_operation(rows, operation)?, |position| {
+        find.query_row((operation.as_bytes(), position), |row| row.get(0)).optional()
+    })
 }
 
 /// A charge as it stands now.
@@ -65,12 +73,13 @@ pub(crate) fn read(connection: &Connection, row: ChargeRow) -> rusqlite::Result<
 
 /// Writes a charge that is about to be sent.
 pub(crate) fn insert(
-    connection: &Connection,
+    tx: &WriteTx<'_>,
+    places: &Places,
     charge: &NewCharge<'_>,
     now: Time,
 ) -> rusqlite::Result<ChargeRow> {
-    let mut insert = connection.prepare_cached(include_str!("sql/insert_charge_outside.sql"))?;
-    insert.execute(rusqlite::params![
+    let mut insert = tx.prepare_cached(include_str!("sql/insert_charge_outside.sql"))?;
+    let position = insert.insert(rusqlite::params![
         charge.operation.as_bytes(),
         charge.tenant,
         charge.request.order_id.as_str(),
@@ -82,7 +91,8 @@ pub(crate) fn insert(
         charge.request.metadata.to_json(),
         charge.suspected_duplicate_of.map(|id| *id.operation_id().record_id().as_bytes()),
     ])?;
-    Ok(ChargeRow(connection.last_insert_rowid()))
+    places.enter(tx, charge.operation, charge.tenant, charge.request.order_id.as_str(), position);
+    Ok(ChargeRow(position))
 }
 
 /// Writes where a charge stands.

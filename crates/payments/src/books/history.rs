@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use unavez_core::identity::{OperationId, RecordId, Tenant};
 use unavez_core::time::Time;
 
+use super::places::Places;
 use super::operations::{self, Operation, OperationStanding};
 use super::{Anomaly, Books, BooksError, KeyEvent, anomalies, charge_rows, events, rows, within};
 use crate::acquirer::{Account, Kind};
@@ -163,7 +164,8 @@ pub fn operations_of_charge_on(
     connection: &Connection,
     charge: ChargeId,
 ) -> rusqlite::Result<Vec<OperationHistory>> {
-    let Some(row) = charge_rows::row_of(connection, charge.operation_id().record_id())? else {
+    let Some(row) = charge_rows::row_of(connection, &Places::beside(), charge.operation_id().record_id())?
+    else {
         return Ok(Vec::new());
     };
     let mut list = connection.prepare_cached(include_str!("sql/operations_of_charge.sql"))?;

@@ -14,7 +14,7 @@ use unavez_core::identity::{OperationId, RecordId, Tenant};
 use unavez_core::key::Key;
 use unavez_core::record::{Exposure, Record, State};
 use unavez_core::time::Time;
-use unavez_store::sqlite::{Component, Migration, SqliteStore};
+use unavez_store::sqlite::{Component, FindRows, Migration, SqliteStore};
 use unavez_store::{Filter, Store, StoreError};
 
 use crate::charge::{Charge, ChargeId, RefundId, Status};
@@ -29,6 +29,7 @@ pub(crate) mod charge_rows;
 pub(crate) mod events;
 mod history;
 pub(crate) mod operations;
+mod places;
 pub(crate) mod rows;
 mod tenants;
 pub(crate) mod webhooks;
@@ -41,6 +42,8 @@ pub use history::{
     operations_of_charge_on, undecided_on,
 };
 pub use operations::OperationStanding;
+pub(crate) use places::Places;
+use places::first_of;
 pub(crate) use tenants::{TenantNumber, Tenants};
 
 /// The tables of this service, to be added to the store's own.
@@ -56,6 +59,7 @@ pub const COMPONENT: Component = Component {
         Migration { number: 3, name: "seal_keys", sql: include_str!("schema/0003_seal_keys.sql") },
         Migration { number: 4, name: "outside", sql: include_str!("schema/0004_outside.sql") },
     ],
+    indexes: places::INDEXES,
 };
 
 /// Most items of one page.
@@ -65,6 +69,7 @@ pub const PAGE_MAX: usize = 100;
 #[derive(Clone)]
 pub struct Books {
     store: SqliteStore,
+    places: Places,
     timeout: Duration,
     audit: Arc<Audit>,
 }
@@ -186,7 +191,13 @@ pub enum BooksError {
 
 impl Books {
     pub(crate) fn new(store: SqliteStore, timeout: Duration) -> Self {
-        Self { store, timeout, audit: Arc::new(Audit::default()) }
+        let places = Places::of(&store);
+        Self { store, places, timeout, audit: Arc::new(Audit::default()) }
+    }
+
+    /// Where rows stand.
+    pub(crate) const fn places(&self) -> &Places {
+        &self.places
     }
 
     /// One charge. One trip to a reader, as every question here.
@@ -194,9 +205,12 @@ impl Books {
     /// # Errors
     /// [`BooksError::Store`].
     pub async fn charge(&self, tenant: &Tenant, id: ChargeId) -> Result<Option<Charge>, BooksError> {
+        let places = self.places.clone();
         self.ask(tenant, move |connection, tenant| {
             let mut find = connection.prepare_cached(include_str!("sql/find_charge_of_tenant.sql"))?;
-            find.query_row((operation(id).as_bytes(), tenant), rows::charge).optional()
+            first_of(places.of_operation(connection, operation(id))?, |position| {
+                find.query_row((operation(id).as_bytes(), tenant, position), rows::charge).optional()
+            })
         })
         .await
         .map(Option::flatten)
@@ -214,13 +228,12 @@ impl Books {
         limit: usize,
     ) -> Result<Page<Charge, ChargeId>, BooksError> {
         let limit = limit.min(PAGE_MAX);
+        let places = self.places.clone();
         let found = self
             .ask(tenant, move |connection, tenant| {
-                let mut position = connection.prepare_cached(include_str!("sql/charge_position.sql"))?;
-                let position =
-                    |id: ChargeId| position.query_row((operation(id).as_bytes(), tenant), |row| row.get(0));
+                let position = |id: ChargeId| places.of_charge(connection, tenant, operation(id));
                 let Some(before) = position_of(after, position)? else { return Ok(None) };
-                list_charges(connection, tenant, &filter, before, one_more_than(limit)).map(Some)
+                list_charges(connection, &places, tenant, &filter, before, one_more_than(limit)).map(Some)
             })
             .await?;
         page(found, limit, |charge| charge.id)
@@ -238,14 +251,24 @@ impl Books {
         limit: usize,
     ) -> Result<Page<Entry, EntryId>, BooksError> {
         let limit = limit.min(PAGE_MAX);
+        let places = self.places.clone();
         let found = self
             .ask(tenant, move |connection, tenant| {
-                let mut position = connection.prepare_cached(include_str!("sql/entry_position.sql"))?;
-                let position = |id: EntryId| {
-                    position.query_row((operation(id.charge).as_bytes(), tenant, id.number), |row| row.get(0))
+                let place = |id: ChargeId| places.of_charge(connection, tenant, operation(id));
+                let position = |id: EntryId| match place(id.charge)? {
+                    Some(charge) => entry_position(connection, charge, id.number),
+                    None => Ok(None),
                 };
                 let Some(before) = position_of(after, position)? else { return Ok(None) };
-                list_entries(connection, tenant, charge, before, one_more_than(limit)).map(Some)
+                let rows = one_more_than(limit);
+                match charge {
+                    None => list_entries(connection, tenant, before, rows),
+                    Some(id) => match place(id)? {
+                        Some(charge) => list_entries_of(connection, tenant, charge, before, rows),
+                        None => Ok(Vec::new()),
+                    },
+                }
+                .map(Some)
             })
             .await?;
         page(found, limit, |entry| entry.id)
@@ -275,14 +298,16 @@ impl Books {
         tenant: &Tenant,
         id: RefundId,
     ) -> Result<Option<Operation>, BooksError> {
-        self.ask(tenant, move |connection, tenant| operations::find_refund(connection, tenant, id))
+        let places = self.places.clone();
+        self.ask(tenant, move |connection, tenant| operations::find_refund(connection, &places, tenant, id))
             .await
             .map(Option::flatten)
     }
 
     /// An operation, whether or not its record is still there.
     pub(crate) async fn past(&self, operation: RecordId) -> Result<Option<Past>, BooksError> {
-        within(self.timeout, self.store.read(move |connection| past(connection, operation))).await
+        let places = self.places.clone();
+        within(self.timeout, self.store.read(move |connection| past(connection, &places, operation))).await
     }
 
     /// Whether an operation has a record that is not expired.
@@ -352,9 +377,14 @@ async fn within<T>(
 }
 
 /// An operation that outlived its record, unless its key is free.
-pub(crate) fn past(connection: &Connection, operation: RecordId) -> rusqlite::Result<Option<Past>> {
+pub(crate) fn past(
+    rows: &impl FindRows,
+    places: &Places,
+    operation: RecordId,
+) -> rusqlite::Result<Option<Past>> {
+    let connection = rows.connection();
     let Some(known) = operations::find(connection, operation)? else {
-        return Ok(booking::find(connection, operation)?.map(Past::from));
+        return Ok(booking::find(rows, places, operation)?.map(Past::from));
     };
     if known.standing == OperationStanding::Released {
         return Ok(None);
@@ -375,16 +405,17 @@ fn operation(id: ChargeId) -> RecordId {
 /// The row number a list starts below; `None`: the item it should start after is not there.
 fn position_of<Id>(
     after: Option<Id>,
-    find: impl FnOnce(Id) -> rusqlite::Result<i64>,
+    find: impl FnOnce(Id) -> rusqlite::Result<Option<i64>>,
 ) -> rusqlite::Result<Option<i64>> {
     match after {
         None => Ok(Some(i64::MAX)),
-        Some(id) => find(id).optional(),
+        Some(id) => find(id),
     }
 }
 
 fn list_charges(
     connection: &Connection,
+    places: &Places,
     tenant: TenantNumber,
     filter: &ChargeFilter,
     before: i64,
@@ -393,8 +424,12 @@ fn list_charges(
     let status = filter.status.map(Status::as_str);
     match (&filter.order_id, filter.status) {
         (Some(order_id), _) => {
-            let mut list = connection.prepare_cached(include_str!("sql/list_charges_of_order.sql"))?;
-            list.query_map((tenant, before, rows, status, order_id), rows::charge)?.collect()
+            let mut find = connection.prepare_cached(include_str!("sql/find_charge_of_order.sql"))?;
+            let positions = places.of_order(connection, tenant, order_id)?.into_iter().rev();
+            let charges = positions.filter(|position| *position < before).filter_map(|position| {
+                find.query_row((tenant, order_id, status, position), rows::charge).optional().transpose()
+            });
+            charges.take(rows as usize).collect()
         }
         (None, None) => {
             let mut list = connection.prepare_cached(include_str!("sql/list_charges.sql"))?;
@@ -414,20 +449,28 @@ fn list_charges(
 fn list_entries(
     connection: &Connection,
     tenant: TenantNumber,
-    charge: Option<ChargeId>,
     before: i64,
     rows: u32,
 ) -> rusqlite::Result<Vec<Entry>> {
-    match charge {
-        None => {
-            let mut list = connection.prepare_cached(include_str!("sql/list_entries.sql"))?;
-            list.query_map((tenant, before, rows), rows::entry)?.collect()
-        }
-        Some(charge) => {
-            let mut list = connection.prepare_cached(include_str!("sql/list_entries_of_charge.sql"))?;
-            list.query_map((tenant, before, rows, operation(charge).as_bytes()), rows::entry)?.collect()
-        }
-    }
+    let mut list = connection.prepare_cached(include_str!("sql/list_entries.sql"))?;
+    list.query_map((tenant, before, rows), rows::entry)?.collect()
+}
+
+/// The entries of the charge that stands in this row.
+fn list_entries_of(
+    connection: &Connection,
+    tenant: TenantNumber,
+    charge: i64,
+    before: i64,
+    rows: u32,
+) -> rusqlite::Result<Vec<Entry>> {
+    let mut list = connection.prepare_cached(include_str!("sql/list_entries_of_charge.sql"))?;
+    list.query_map((tenant, before, rows, charge), rows::entry)?.collect()
+}
+
+fn entry_position(connection: &Connection, charge: i64, number: u32) -> rusqlite::Result<Option<i64>> {
+    let mut find = connection.prepare_cached(include_str!("sql/entry_position.sql"))?;
+    find.query_row((charge, number), |row| row.get(0)).optional()
 }
 
 /// Makes a page of up to one item more than it may hold. `found` is `None` twice over: for a tenant without books, and

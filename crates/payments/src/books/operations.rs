@@ -13,6 +13,7 @@ use unavez_core::identity::{OperationId, RecordId, Tenant};
 use unavez_core::time::Time;
 
 use super::charge_rows::ChargeRow;
+use super::places::{Places, first_of};
 use super::{TenantNumber, rows};
 use crate::acquirer::{Account, Kind, Outgoing, Payment, Subject};
 use crate::charge::request::Capture;
@@ -130,12 +131,15 @@ pub(crate) fn find(connection: &Connection, id: RecordId) -> rusqlite::Result<Op
 /// One of a tenant's refunds.
 pub(crate) fn find_refund(
     connection: &Connection,
+    places: &Places,
     tenant: TenantNumber,
     id: RefundId,
 ) -> rusqlite::Result<Option<Operation>> {
     let charge = id.charge.operation_id().record_id();
     let mut find_id = connection.prepare_cached(include_str!("sql/find_refund.sql"))?;
-    let operation = find_id.query_row((charge.as_bytes(), tenant, id.number), |row| row.get(0)).optional()?;
+    let operation = first_of(places.of_operation(connection, charge)?, |position| {
+        find_id.query_row((charge.as_bytes(), tenant, id.number, position), |row| row.get(0)).optional()
+    })?;
     match operation {
         Some(operation) => find(connection, RecordId::from_bytes(operation)),
         None => Ok(None),

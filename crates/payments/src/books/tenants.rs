@@ -13,6 +13,12 @@ use unavez_store::sqlite::{SqliteStore, TransactionError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TenantNumber(i64);
 
+impl TenantNumber {
+    pub(super) fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+}
+
 /// Numbers that are known to be committed.
 #[derive(Default)]
 pub(crate) struct Tenants {

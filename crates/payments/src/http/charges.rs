@@ -364,10 +364,11 @@ impl Job {
         }
     }
 
-    fn run(self, tx: &WriteTx<'_>, now: Time) -> Result<Finish, Abort<Refusal>> {
+    fn run(&self, tx: &WriteTx<'_>, now: Time) -> Result<Finish, Abort<Refusal>> {
         if !self.shared.stage.begin() {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
+        let places = self.app.books.places();
         if let Some(known) = operations::find(tx, self.booking.operation)? {
             // It went outside, when that was the acquirer.
             let charge = charge_rows::read(tx, known.charge)?.life.charge;
@@ -378,20 +379,20 @@ impl Job {
             SameOrder::Allow => None,
             SameOrder::Warn | SameOrder::Refuse => {
                 let since = now.minus(settings.same_order_window);
-                booking::charge_of_order(tx, self.booking.tenant, &self.booking.request.order_id, since)?
+                booking::charge_of_order(tx, places, self.booking.tenant, &self.booking.request.order_id, since)?
             }
         };
         if let (Some(first), SameOrder::Refuse) = (charged_before, settings.same_order) {
-            return match booking::find(tx, self.booking.operation)? {
+            return match booking::find(tx, places, self.booking.operation)? {
                 Some(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new(earlier.into())))),
                 None => Ok(self.refuse_order(first)),
             };
         }
-        match self.booking.write(tx, charged_before, now)? {
+        match self.booking.write(tx, places, charged_before, now)? {
             Booked::Before(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new((*earlier).into())))),
             Booked::New(verdict) => {
                 if let (Some(first), true) = (charged_before, verdict != Verdict::Declined) {
-                    // Set once: the effect runs once.
+                    // A second run of the same effect finds the same.
                     let _ = self.shared.suspected_duplicate_of.set(first);
                 }
                 Ok(self.finish(charged_before, now))
@@ -399,10 +400,10 @@ impl Job {
         }
     }
 
-    fn finish(self, suspected_duplicate_of: Option<ChargeId>, now: Time) -> Finish {
+    fn finish(&self, suspected_duplicate_of: Option<ChargeId>, now: Time) -> Finish {
         let id = ChargeId::of(self.booking.operation.operation_id());
-        let (conclusion, answer) = match self.outcome {
-            UntimedOutcome::Declined(answer) => (Conclusion::Declined, answer),
+        let (conclusion, answer) = match &self.outcome {
+            UntimedOutcome::Declined(answer) => (Conclusion::Declined, answer.clone()),
             UntimedOutcome::Charged(charge) => {
                 let json = charge.at(now, suspected_duplicate_of);
                 (Conclusion::Approved, told::charge_answer(StatusCode::CREATED, id, json, self.request_id))
@@ -416,7 +417,7 @@ impl Job {
         }
     }
 
-    fn refuse_order(self, charge: ChargeId) -> Finish {
+    fn refuse_order(&self, charge: ChargeId) -> Finish {
         let answer = post::problem_answer(&already_charged(charge), self.request_id);
         Finish {
             conclusion: Conclusion::Refused,

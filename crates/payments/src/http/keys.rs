@@ -265,7 +265,7 @@ impl Cancellation {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
         // An operation whose record has expired is as final as ever (P21).
-        let past = books::past(tx, self.target_id)?;
+        let past = books::past(tx, self.app.books.places(), self.target_id)?;
         let charged = past.and_then(|past| past.told).map(|told| told.conclusion);
         if own == self.target_id {
             return match charged {
@@ -273,7 +273,7 @@ impl Cancellation {
                 None => Ok(self.tombstone()),
             };
         }
-        if books::past(tx, own)?.is_some() {
+        if books::past(tx, self.app.books.places(), own)?.is_some() {
             return Err(Abort::Refuse(Refusal::OwnKeyCharged));
         }
         let conclusion = match charged {

@@ -272,11 +272,11 @@ impl Job {
         if !self.stage.begin() {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
-        if let Some(past) = books::past(tx, claimed.id)? {
+        if let Some(past) = books::past(tx, self.app.books.places(), claimed.id)? {
             return Err(Abort::Refuse(Refusal::Past(Box::new(past))));
         }
         let refused = |problem: &Problem| Ok(Told::refusal(problem, self.request_id));
-        let Some(mut standing) = charge_to_step(tx, tenant, self.step.charge)? else {
+        let Some(mut standing) = charge_to_step(tx, self.app.books.places(), tenant, self.step.charge)? else {
             return refused(&unknown_charge());
         };
         if standing.account.is_some() {

@@ -89,8 +89,9 @@ impl UntimedCharge {
         Self(json)
     }
 
-    pub(crate) fn at(self, created_at: Time, suspected_duplicate_of: Option<ChargeId>) -> String {
-        let mut json = self.0;
+    pub(crate) fn at(&self, created_at: Time, suspected_duplicate_of: Option<ChargeId>) -> String {
+        let mut json = String::with_capacity(self.0.len() + 100);
+        json.push_str(&self.0);
         json.push_str(&rfc3339(created_at));
         if let Some(first) = suspected_duplicate_of {
             json.push_str("\",\"suspected_duplicate_of\":\"");

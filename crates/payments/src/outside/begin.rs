@@ -24,7 +24,7 @@ use crate::acquirer::{Instruction, Kind, Outgoing, Payment, Subject, Unsendable}
 use crate::books::charge_rows::{self, ChargeRow, NewCharge, Standing};
 use crate::books::operations::{self, NewOperation, Operation, Via};
 use crate::books::webhooks::{self, EventState};
-use crate::books::{EventKind, OperationStanding, TenantNumber, booking};
+use crate::books::{EventKind, OperationStanding, Places, TenantNumber, booking};
 use crate::charge::request::Capture;
 use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId};
 use crate::http::post::Stage;
@@ -170,7 +170,7 @@ impl Claiming {
             return self.claim_known(tx, record, &known);
         }
         // A charge of the ledger's, from when that was the acquirer.
-        if let Some(earlier) = booking::find(tx, self.id)? {
+        if let Some(earlier) = booking::find(tx, &self.outside.places, self.id)? {
             return Err(Stop::Begun(Begun::Past(Box::new(earlier.into()))));
         }
         match &*self.task {
@@ -218,13 +218,13 @@ impl Claiming {
             request_id: self.request_id,
             suspected_duplicate_of: suspected,
         };
-        let row = charge_rows::insert(tx, &charge, tx.now())?;
+        let row = charge_rows::insert(tx, &self.outside.places, &charge, tx.now())?;
         self.insert(tx, row, (Kind::Payment, 1, request.amount, request.capture), outgoing)?;
         self.opened(tx, record, suspected)
     }
 
     fn claim_step(&self, tx: &WriteTx<'_>, record: Arc<Record>, step: Step) -> Result<Begun, Stop> {
-        let Some(standing) = charge_to_step(tx, &record.tenant, step.charge)? else {
+        let Some(standing) = charge_to_step(tx, &self.outside.places, &record.tenant, step.charge)? else {
             return self.refuse(tx, record, &unknown_charge());
         };
         if standing.account.as_ref() != Some(self.outside.acquirer.account()) {
@@ -385,7 +385,8 @@ impl Outside {
         if self.same_order == SameOrder::Allow {
             return Ok(None);
         }
-        booking::charge_of_order(tx, tenant, order_id, tx.now().minus(self.same_order_window))
+        let since = tx.now().minus(self.same_order_window);
+        booking::charge_of_order(tx, &self.places, tenant, order_id, since)
     }
 
     /// Applies the events that came before their operation.
@@ -418,11 +419,15 @@ impl Outside {
 /// The charge a step speaks of, if it is its tenant's (P4).
 pub(crate) fn charge_to_step(
     tx: &WriteTx<'_>,
+    places: &Places,
     tenant: &Tenant,
     charge: Option<ChargeId>,
 ) -> rusqlite::Result<Option<Standing>> {
     let Some(charge) = charge else { return Ok(None) };
-    let Some(row) = charge_rows::row_of(tx, charge.operation_id().record_id())? else { return Ok(None) };
+    let Some(row) = charge_rows::row_of(tx, places, charge.operation_id().record_id())?
+    else {
+        return Ok(None);
+    };
     let standing = charge_rows::read(tx, row)?;
     Ok(Some(standing).filter(|standing| standing.tenant == *tenant))
 }

@@ -30,6 +30,7 @@ use unavez_store::sqlite::{SqliteStore, SwapInError, TransactionError, WriteTx};
 use unavez_tower::engine::Engine;
 
 use crate::acquirer::{Acquirer, Kind};
+use crate::books::Places;
 use crate::metrics::Metrics;
 use crate::request_id::RequestId;
 use crate::settings::SameOrder;
@@ -51,6 +52,7 @@ pub(crate) use ask::Asking;
 pub(crate) struct Outside {
     pub(crate) acquirer: Arc<dyn Acquirer>,
     store: SqliteStore,
+    places: Places,
     engine: Engine,
     metrics: Arc<Metrics>,
     /// This process, in stored events.
@@ -78,6 +80,7 @@ impl Outside {
     ) -> Self {
         Self {
             acquirer,
+            places: Places::of(&store),
             store,
             engine,
             metrics,

@@ -2,10 +2,10 @@
 
 use tokio::sync::oneshot;
 use unavez_core::identity::{AttemptId, RecordId};
-use unavez_core::record::{Change, Claim, Fence, Finish, Next, Record};
+use unavez_core::record::{Change, Claim, Fence, Finish, IllegalTransition, Next, Record};
 use unavez_core::time::Time;
 
-use super::error::unavailable;
+use super::error::{needs_reopening, unavailable};
 use super::tx::{Place, Undone, WriteTx, swap_in};
 use super::{Abort, OneCommit, SwapInError, TransactionError};
 use crate::{StoreError, Swap};
@@ -16,7 +16,10 @@ pub(super) trait Command: Send {
     fn is_withdrawn(&self) -> bool;
 
     /// Runs inside the batch's transaction and keeps its result until [`Command::answer`].
-    fn run(&mut self, tx: &WriteTx<'_>) -> Ran;
+    fn run(&mut self, tx: &WriteTx<'_>, isolation: Isolation) -> Ran;
+
+    /// Whether its work can be repeated. Such commands run first in a batch, so that it can fall without harm.
+    fn is_repeatable(&self) -> bool;
 
     /// Whether it can run again after the batch was rolled back beneath it.
     fn can_run_again(&self) -> bool;
@@ -24,6 +27,16 @@ pub(super) trait Command: Send {
     /// Gives the caller the result, or why it does not count: even a refusal counts only with its batch, since it may
     /// rest on rows that the batch was to write.
     fn answer(self: Box<Self>, fate: Result<(), StoreError>);
+}
+
+/// How a command's work is kept apart from the rest of its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Isolation {
+    /// Not at all: work that refuses after it has written lets the batch fall, which then runs again with savepoints.
+    /// Most work never does that, and a savepoint copies every page that is written in it.
+    Bare,
+    /// Each by a savepoint of its own.
+    Savepoints,
 }
 
 /// What a command did to its transaction.
@@ -34,9 +47,11 @@ pub(super) enum Ran {
     Nothing,
     /// The library refused a statement, which alone is undone.
     Failed(rusqlite::Error),
+    /// It refused after it had written, and nothing of that was undone.
+    Tainted,
 }
 
-/// A change of one record. One statement, so it needs no savepoint.
+/// A change of one record. It needs no savepoint: a failure after its first statement lets the batch fall.
 pub(super) struct SwapCommand {
     pub(super) id: RecordId,
     pub(super) expected: Option<Fence>,
@@ -50,7 +65,7 @@ impl Command for SwapCommand {
         self.reply.is_closed()
     }
 
-    fn run(&mut self, tx: &WriteTx<'_>) -> Ran {
+    fn run(&mut self, tx: &WriteTx<'_>, _: Isolation) -> Ran {
         let (outcome, ran) = match swap_in(tx, self.id, self.expected, self.change.clone()) {
             Ok(swap @ Swap::Swapped { .. }) => (Ok(swap), Ran::Wrote),
             Ok(swap) => (Ok(swap), Ran::Nothing),
@@ -60,6 +75,10 @@ impl Command for SwapCommand {
         };
         self.outcome = Some(outcome);
         ran
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
     }
 
     fn can_run_again(&self) -> bool {
@@ -90,7 +109,7 @@ where
         self.reply.is_closed()
     }
 
-    fn run(&mut self, tx: &WriteTx<'_>) -> Ran {
+    fn run(&mut self, tx: &WriteTx<'_>, _: Isolation) -> Ran {
         let Some(work) = self.work.take() else { return Ran::Nothing };
         let (outcome, ran) = match tx.isolated(|| work(tx)) {
             Ok(done) => (Ok(done), Ran::Wrote),
@@ -101,9 +120,14 @@ where
             Err(Undone::Sql(error)) => {
                 (Err(TransactionError::Store(unavailable(&error))), Ran::Failed(error))
             }
+            Err(Undone::Not(_)) => unreachable!("work behind a savepoint is undone"),
         };
         self.outcome = Some(outcome);
         ran
+    }
+
+    fn is_repeatable(&self) -> bool {
+        false
     }
 
     fn can_run_again(&self) -> bool {
@@ -134,7 +158,7 @@ pub struct Claimed {
 pub(super) struct OneCommitCommand<T, F> {
     pub(super) id: RecordId,
     pub(super) claim: Claim,
-    pub(super) effect: Option<F>,
+    pub(super) effect: F,
     pub(super) outcome: Option<Result<OneCommit<T>, StoreError>>,
     pub(super) reply: oneshot::Sender<Result<OneCommit<T>, StoreError>>,
 }
@@ -146,6 +170,8 @@ enum Halt<T> {
     /// The library refused a statement, of the effect's or of ours.
     Sql(rusqlite::Error),
     Store(StoreError),
+    /// It wrote before it refused, and stands in the transaction.
+    Tainted,
 }
 
 impl<T> From<Abort<T>> for Halt<T> {
@@ -171,9 +197,9 @@ impl<T> From<StoreError> for Halt<T> {
 
 impl<T, F> OneCommitCommand<T, F>
 where
-    F: FnOnce(&WriteTx<'_>, &Claimed) -> Result<Finish, Abort<T>>,
+    F: FnMut(&WriteTx<'_>, &Claimed) -> Result<Finish, Abort<T>>,
 {
-    fn perform(&mut self, tx: &WriteTx<'_>) -> Result<OneCommit<T>, Halt<T>> {
+    fn perform(&mut self, tx: &WriteTx<'_>, isolation: Isolation) -> Result<OneCommit<T>, Halt<T>> {
         let now = tx.now();
         let standing = tx.record(self.id)?;
         let (claimed, place) = match standing {
@@ -183,40 +209,49 @@ where
                 if !record.is_expired(now) {
                     return Ok(OneCommit::Conflict { record, now });
                 }
-                (stepped(&record, Change::Claim(self.claim.clone()), now)?, Place::Expired)
+                let claim = Change::Claim(self.claim.clone());
+                (kept(record.apply(claim, now))?, Place::Expired(record))
             }
         };
-        let effect = self.effect.take().ok_or_else(|| unavailable("the effect was undone with its batch"))?;
+        let effect = &mut self.effect;
         let context = Claimed { id: self.id, attempt: claimed.fence.attempt, now };
-        let done = tx.isolated(|| {
+        let work = || {
             let finish = effect(tx, &context)?;
-            let finished = stepped(&claimed, Change::Finish(finish), now)?;
+            let finished = kept(claimed.applied(Change::Finish(finish), now))?;
             Ok::<_, Halt<T>>(tx.write(finished, place)?)
-        });
+        };
+        let done = match isolation {
+            Isolation::Bare => tx.bare(work),
+            Isolation::Savepoints => tx.isolated(work),
+        };
         match done {
             Ok(record) => Ok(OneCommit::Finished { record, now }),
             Err(Undone::Refused(halt)) => Err(halt),
             Err(Undone::Panicked(message)) => Err(panicked(&message).into()),
             Err(Undone::Sql(error)) => Err(error.into()),
+            // An I/O error is no matter of savepoints: the file is to be opened anew.
+            Err(Undone::Not(Some(Halt::Sql(error)))) if needs_reopening(&error) => Err(error.into()),
+            Err(Undone::Not(_)) => Err(Halt::Tainted),
         }
     }
 }
 
 impl<T, F> Command for OneCommitCommand<T, F>
 where
-    F: FnOnce(&WriteTx<'_>, &Claimed) -> Result<Finish, Abort<T>> + Send,
+    F: FnMut(&WriteTx<'_>, &Claimed) -> Result<Finish, Abort<T>> + Send,
     T: Send,
 {
     fn is_withdrawn(&self) -> bool {
         self.reply.is_closed()
     }
 
-    fn run(&mut self, tx: &WriteTx<'_>) -> Ran {
-        let (outcome, ran) = match self.perform(tx) {
+    fn run(&mut self, tx: &WriteTx<'_>, isolation: Isolation) -> Ran {
+        let (outcome, ran) = match self.perform(tx, isolation) {
             Ok(finished @ OneCommit::Finished { .. }) => (Ok(finished), Ran::Wrote),
             Ok(other) => (Ok(other), Ran::Nothing),
             Err(Halt::Refused(refusal)) => (Ok(OneCommit::Refused(refusal)), Ran::Nothing),
             Err(Halt::Store(error)) => (Err(error), Ran::Nothing),
+            Err(Halt::Tainted) => return Ran::Tainted,
             Err(Halt::Sql(error)) => {
                 (Err(StoreError::RolledBack(error.to_string().into())), Ran::Failed(error))
             }
@@ -225,8 +260,12 @@ where
         ran
     }
 
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
     fn can_run_again(&self) -> bool {
-        self.effect.is_some()
+        true
     }
 
     fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
@@ -243,8 +282,8 @@ pub(super) fn check_owner(record: &Record, claim: &Claim) -> Result<(), StoreErr
 }
 
 /// The record after a change that keeps it.
-fn stepped(record: &Record, change: Change, now: Time) -> Result<Record, StoreError> {
-    match record.apply(change, now).map_err(StoreError::Illegal)? {
+fn kept(next: Result<Next, IllegalTransition>) -> Result<Record, StoreError> {
+    match next.map_err(StoreError::Illegal)? {
         Next::Keep(next) => Ok(next),
         Next::Delete => Err(unavailable("a claim or finish must keep its record")),
     }

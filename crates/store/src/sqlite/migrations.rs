@@ -10,7 +10,8 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use unavez_core::time::Time;
 
-use super::OpenError;
+use super::digest_index::IndexSpec;
+use super::{OpenError, records};
 
 /// A numbered change of the schema.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,8 @@ pub struct Component {
     pub name: &'static str,
     /// In the order of their numbers.
     pub migrations: &'static [Migration],
+    /// Indexes over digests of its tables; see [`DigestIndex`](super::DigestIndex).
+    pub indexes: &'static [IndexSpec],
 }
 
 /// What to do about migrations that a database lacks.
@@ -65,6 +68,7 @@ pub(super) const STORE: Component = Component {
         name: "records",
         sql: include_str!("schema/migrations/0001_store.sql"),
     }],
+    indexes: &[records::BY_ID],
 };
 
 const TABLE: &str = include_str!("schema/migrations_table.sql");
@@ -213,7 +217,7 @@ mod tests {
     const EDITED: Migration = Migration { sql: "create table a (z integer) strict", ..ONE };
 
     fn migrate(connection: &Connection, migrations: &'static [Migration], how: Migrate) -> String {
-        let component = Component { name: "shop", migrations };
+        let component = Component { name: "shop", migrations, indexes: &[] };
         match bring_up_to_date(connection, Path::new("m.db"), &[component], how, Time::from_micros(7)) {
             Ok(report) => report
                 .iter()

@@ -25,11 +25,13 @@
 
 mod checkpoints;
 mod commands;
+mod digest_index;
 mod error;
 mod headers;
 mod lock;
 mod migrations;
 mod open;
+mod pending;
 mod queue;
 mod readers;
 mod recent;
@@ -72,6 +74,7 @@ pub use self::error::{Abort, FinishInError, OpenError, SwapInError, TransactionE
 pub use self::migrations::{AppliedMigration, Component, Migrate, Migration};
 pub use self::open::{Location, Options};
 pub use self::shared::Observer;
+pub use self::digest_index::{Digest, DigestIndex, FindRows, IndexSpec};
 pub use self::tx::{WriteTx, finish_in, swap_in};
 pub use self::viewer::Viewer;
 
@@ -146,10 +149,14 @@ impl SqliteStore {
             .transpose()?;
         let clock = options.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
         let owned = open::own(&location, &options, clock.as_ref())?;
+        let mut indexes = owned.clerk.indexes();
+        let by_id = indexes.remove(0);
         let shared = Arc::new(Shared {
             commands: Queue::new(options.queue_max),
             reads: Arc::new(Queue::new(options.queue_max)),
             recent: Recent::new(options.recent_bytes_max),
+            by_id,
+            indexes,
             clock,
             realm: owned.realm.clone(),
             migrations: owned.migrations.clone(),
@@ -217,6 +224,12 @@ impl SqliteStore {
         self.shared.path.as_deref()
     }
 
+    /// An index that one of [`Options::components`] declared, by the name of its table.
+    #[must_use]
+    pub fn index(&self, table: &str) -> Option<&DigestIndex> {
+        self.shared.indexes.iter().find(|index| index.table() == table)
+    }
+
     /// Every migration of the database, by component and number.
     #[must_use]
     pub fn migrations(&self) -> &[AppliedMigration] {
@@ -234,7 +247,8 @@ impl SqliteStore {
     ///
     /// `effect` runs on the writer's thread, inside the batch's transaction: it must be quick and wait for nothing. It
     /// is not run if a live record stands there. An expired record is replaced. If it refuses, all it wrote is rolled
-    /// back, the key stays free, and other callers' work in the same batch is not touched.
+    /// back, the key stays free, and other callers' work in the same batch is not touched. It may be run again after a
+    /// run of which nothing was kept, so what it does outside the transaction must bear that.
     ///
     /// Dropping the future withdraws a call that has not begun, or leaves it to happen whole.
     ///
@@ -248,7 +262,7 @@ impl SqliteStore {
         effect: F,
     ) -> Result<OneCommit<T>, StoreError>
     where
-        F: FnOnce(&WriteTx<'_>, &Claimed) -> Result<Finish, Abort<T>> + Send + 'static,
+        F: FnMut(&WriteTx<'_>, &Claimed) -> Result<Finish, Abort<T>> + Send + 'static,
         T: Send + 'static,
     {
         let now = self.shared.clock.now();
@@ -256,7 +270,7 @@ impl SqliteStore {
             return Ok(OneCommit::Conflict { record, now });
         }
         let (reply, answer) = oneshot::channel();
-        self.command(OneCommitCommand { id, claim, effect: Some(effect), outcome: None, reply })?;
+        self.command(OneCommitCommand { id, claim, effect, outcome: None, reply })?;
         answer.await.unwrap_or_else(|_| Err(cut_off()))
     }
 
@@ -365,7 +379,12 @@ impl SqliteStore {
     async fn load_one(&self, id: RecordId) -> Result<Loaded, StoreError> {
         let record = match self.shared.recent.find(id) {
             Some(record) => Some(record),
-            None => self.read(move |db| records::find(db, id)).await?.map(Arc::new),
+            None => {
+                let by_id = self.shared.by_id.clone();
+                let find =
+                    move |db: &Connection| records::find(db, id, &by_id.rows(db, id.as_bytes())?);
+                self.read(find).await?.map(Arc::new)
+            }
         };
         Ok(Loaded { record, now: self.shared.clock.now() })
     }
@@ -391,7 +410,9 @@ impl SqliteStore {
     async fn purge_bite(&self, bite: usize) -> Result<usize, StoreError> {
         let purge = move |tx: &WriteTx<'_>| {
             let purged = records::purge(tx, tx.now(), bite)?;
-            purged.iter().for_each(|id| tx.note(*id, None));
+            for (id, position) in &purged {
+                tx.purged(*id, *position)?;
+            }
             Ok(purged.len())
         };
         self.transaction(purge).await.map_err(store_error)

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use unavez_core::identity::Realm;
 use unavez_core::time::Time;
 
+use super::digest_index::{Clerk, IndexSpec};
 use super::migrations::{AppliedMigration, Component, Migrate, STORE, bring_up_to_date};
 use super::{Observer, OpenError, records};
 use crate::clock::{Boot, Clock, Reading};
@@ -65,6 +66,10 @@ pub struct Options {
     pub queue_max: usize,
     /// Memory for recent records. Default: 64 MiB.
     pub recent_bytes_max: usize,
+    /// Entries of a [`DigestIndex`](super::DigestIndex) that gather in memory before they are filed; large trees gather
+    /// more. More of them share each page that is written, and take memory (about 100 bytes each) and time at a start.
+    /// Default: 65,536.
+    pub unfiled_least: usize,
     /// Connections that read beside the writer. Default: 2.
     pub readers: usize,
     /// Largest size of the file; above, writes fail as on a full disk. Default: no limit but the disk's.
@@ -85,6 +90,7 @@ impl Default for Options {
             realm: None,
             queue_max: 16_384,
             recent_bytes_max: 64 << 20,
+            unfiled_least: 65_536,
             readers: 2,
             file_bytes_max: None,
             clock: None,
@@ -113,6 +119,7 @@ pub(super) struct Owned {
     pub(super) epoch: i64,
     pub(super) batch: i64,
     pub(super) migrations: Vec<AppliedMigration>,
+    pub(super) clerk: Clerk,
 }
 
 /// The file that `path` names, so that two names of one file meet at one lock.
@@ -140,12 +147,28 @@ pub(super) fn own(location: &Location, options: &Options, clock: &dyn Clock) -> 
         return Err(OpenError::ReadOnly { path: path.to_owned() });
     }
     connection.execute_batch("begin immediate").map_err(sql_error)?;
-    let (realm, epoch, batch, migrations) = prepare(&connection, path, options, clock)?;
+    let Prepared { realm, epoch, batch, migrations } = prepare(&connection, path, options, clock)?;
+    let file = match location {
+        Location::File(path) => Some(path.as_path()),
+        Location::Memory => None,
+    };
+    let clerk = Clerk::open(&connection, &indexes(options), file, options.unfiled_least).map_err(sql_error)?;
     connection.execute_batch("commit").map_err(sql_error)?;
-    Ok(Owned { connection, realm, epoch, batch, migrations })
+    Ok(Owned { connection, realm, epoch, batch, migrations, clerk })
 }
 
-type Prepared = (Realm, i64, i64, Vec<AppliedMigration>);
+/// Every index of the database, the records' first.
+fn indexes(options: &Options) -> Vec<IndexSpec> {
+    let components = std::iter::once(&STORE).chain(&options.components);
+    components.flat_map(|component| component.indexes).copied().collect()
+}
+
+struct Prepared {
+    realm: Realm,
+    epoch: i64,
+    batch: i64,
+    migrations: Vec<AppliedMigration>,
+}
 
 /// Everything an opening writes, inside its transaction.
 fn prepare(
@@ -169,7 +192,7 @@ fn prepare(
     resume_clock(connection, &state, clock).map_err(sql_error)?;
     records::read_edges(connection).map_err(sql_error)?;
     let epoch = raise_epoch(connection).map_err(sql_error)?;
-    Ok((realm, epoch, state.batch, migrations))
+    Ok(Prepared { realm, epoch, batch: state.batch, migrations })
 }
 
 /// The row of `unavez_store`.

@@ -75,8 +75,12 @@ impl<'r> StateColumns<'r> {
     }
 }
 
-/// Hands the parameters of `insert.sql` and `replace.sql` to `execute`.
-pub(super) fn with_all_columns<T>(record: &Record, execute: impl FnOnce(&[&dyn rusqlite::ToSql]) -> T) -> T {
+/// Hands the parameters of `insert.sql` to `execute`.
+pub(super) fn with_all_columns<T>(
+    record: &Record,
+    position: i64,
+    execute: impl FnOnce(&[&dyn rusqlite::ToSql]) -> T,
+) -> T {
     let state = StateColumns::of(&record.state);
     execute(params![
         record.id.as_bytes(),
@@ -105,6 +109,7 @@ pub(super) fn with_all_columns<T>(record: &Record, execute: impl FnOnce(&[&dyn r
         state.sealed_by,
         state.headers,
         state.body,
+        position,
     ])
 }
 
@@ -112,6 +117,7 @@ pub(super) fn with_all_columns<T>(record: &Record, execute: impl FnOnce(&[&dyn r
 pub(super) fn with_changed_columns<T>(
     record: &Record,
     before: Fence,
+    position: i64,
     execute: impl FnOnce(&[&dyn rusqlite::ToSql]) -> T,
 ) -> T {
     let state = StateColumns::of(&record.state);
@@ -140,12 +146,13 @@ pub(super) fn with_changed_columns<T>(
         state.body,
         version(before),
         before.attempt.as_bytes(),
+        position,
     ])
 }
 
 /// The parameters of `delete.sql`.
-pub(super) fn identity_of(record: &Record) -> impl Params + '_ {
-    (*record.id.as_bytes(), version(record.fence), *record.fence.attempt.as_bytes())
+pub(super) fn identity_of(record: &Record, position: i64) -> impl Params + '_ {
+    (*record.id.as_bytes(), version(record.fence), *record.fence.attempt.as_bytes(), position)
 }
 
 fn version(fence: Fence) -> i64 {

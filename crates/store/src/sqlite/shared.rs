@@ -9,6 +9,7 @@ use std::time::Duration;
 use unavez_core::identity::Realm;
 
 use super::commands::Command;
+use super::digest_index::DigestIndex;
 use super::migrations::AppliedMigration;
 use super::queue::Queue;
 use super::readers::Read;
@@ -25,6 +26,10 @@ pub(super) struct Shared {
     pub(super) commands: Queue<Box<dyn Command>>,
     pub(super) reads: Arc<Queue<Box<dyn Read>>>,
     pub(super) recent: Recent,
+    /// Finds the row of a record.
+    pub(super) by_id: DigestIndex,
+    /// The other components' indexes.
+    pub(super) indexes: Vec<DigestIndex>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) realm: Realm,
     pub(super) migrations: Vec<AppliedMigration>,

@@ -7,16 +7,20 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::BuildHasherDefault;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rusqlite::Connection;
 use unavez_core::identity::RecordId;
-use unavez_core::record::{Change, Claim, Fence, Finish, Record};
+use unavez_core::record::{Change, Fence, Finish, Record};
 use unavez_core::time::Time;
 
+use super::digest_index::{Clerk, Digest, DigestHasher, DigestIndex, FindRows};
+use super::pending::Pending;
 use super::recent::Recent;
+use super::shared::Shared;
 use super::{FinishInError, SwapInError, records};
 use crate::Swap;
 use crate::rules::{Verdict, judge};
@@ -29,14 +33,17 @@ pub struct WriteTx<'a> {
     connection: &'a Connection,
     now: Time,
     recent: &'a Recent,
+    clerk: &'a Clerk,
+    by_id: &'a DigestIndex,
     changes: RefCell<Changes>,
+    pending: RefCell<Pending>,
     trouble: Cell<Option<Trouble>>,
 }
 
 /// Why nothing of a batch may be committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// Work has lost the transaction it ran in.
+    /// Work has lost the transaction it ran in, or was left half done in it.
     Fallen,
     /// A row is not what this process remembers of it: somebody else wrote.
     Misremembered,
@@ -45,7 +52,7 @@ pub(super) enum Trouble {
 #[derive(Default)]
 struct Changes {
     /// What the batch sees under an id; `None`: no record.
-    records: HashMap<RecordId, Option<Arc<Record>>>,
+    records: HashMap<RecordId, Option<Arc<Record>>, BuildHasherDefault<DigestHasher>>,
     /// What the work that runs now has overwritten in `records`, oldest first.
     overwritten: Vec<(RecordId, Option<Option<Arc<Record>>>)>,
 }
@@ -64,16 +71,39 @@ impl fmt::Debug for WriteTx<'_> {
     }
 }
 
+impl FindRows for WriteTx<'_> {
+    fn find_rows(&self, index: &DigestIndex, digest: &Digest) -> rusqlite::Result<Vec<i64>> {
+        let mut positions = self.clerk.rows(self.connection, index, digest)?;
+        self.pending.borrow().correct(index.number(), digest, &mut positions);
+        Ok(positions)
+    }
+
+    fn connection(&self) -> &Connection {
+        self.connection
+    }
+}
+
 /// Why isolated work was rolled back.
 pub(super) enum Undone<E> {
     Refused(E),
     Panicked(String),
     Sql(rusqlite::Error),
+    /// It wrote before it refused (`None`: panicked), and nothing stands around it that could be undone alone.
+    Not(Option<E>),
 }
 
 impl<'a> WriteTx<'a> {
-    pub(super) fn new(connection: &'a Connection, now: Time, recent: &'a Recent) -> Self {
-        Self { connection, now, recent, changes: RefCell::default(), trouble: Cell::new(None) }
+    pub(super) fn new(connection: &'a Connection, now: Time, shared: &'a Shared, clerk: &'a Clerk) -> Self {
+        Self {
+            connection,
+            now,
+            recent: &shared.recent,
+            clerk,
+            by_id: &shared.by_id,
+            changes: RefCell::default(),
+            pending: RefCell::default(),
+            trouble: Cell::new(None),
+        }
     }
 
     /// The store's time of this transaction.
@@ -90,9 +120,34 @@ impl<'a> WriteTx<'a> {
         if let Some(record) = self.remembered(id) {
             return Ok(record);
         }
-        let record = records::find(self.connection, id)?.map(Arc::new);
+        let positions = self.find_rows(self.by_id, id.as_bytes())?;
+        let record = records::find(self.connection, id, &positions)?.map(Arc::new);
         self.changes.borrow_mut().records.insert(id, record.clone());
         Ok(record)
+    }
+
+    /// A position for a new row of the table that an index belongs to: above all earlier ones, and never given twice
+    /// while this process owns the file.
+    #[must_use]
+    pub fn next_position(&self, index: &DigestIndex) -> i64 {
+        index.next_position()
+    }
+
+    /// Enters a new row in an index. Its position is above all earlier ones.
+    pub fn index_row(&self, index: &DigestIndex, digest: Digest, position: i64) {
+        self.pending.borrow_mut().add(index.number(), digest, position);
+    }
+
+    /// Takes a row that is deleted out of an index.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn unindex_row(&self, index: &DigestIndex, digest: &Digest, position: i64) -> rusqlite::Result<()> {
+        if index.may_be_filed(digest) {
+            self.connection.prepare_cached(index.delete_statement())?.execute((digest, position))?;
+        }
+        self.pending.borrow_mut().remove(index.number(), *digest, position);
+        Ok(())
     }
 
     /// What is known about an id without asking the database.
@@ -110,6 +165,7 @@ impl<'a> WriteTx<'a> {
     /// Runs `work` so that its refusal or panic undoes what it did, and only that.
     pub(super) fn isolated<T, E>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, Undone<E>> {
         self.changes.borrow_mut().overwritten.clear();
+        let mark = self.pending.borrow().mark();
         self.step("savepoint work").map_err(Undone::Sql)?;
         let undone = match catch_unwind(AssertUnwindSafe(work)) {
             Ok(Ok(done)) => match self.step("release work") {
@@ -120,7 +176,23 @@ impl<'a> WriteTx<'a> {
             Err(panic) => Undone::Panicked(panic_message(panic.as_ref())),
         };
         self.undo();
+        self.pending.borrow_mut().undo_to(mark);
         Err(undone)
+    }
+
+    /// Runs `work` that can be repeated: if it refuses or panics before it has written anything, there is nothing to
+    /// undo, and else the batch has to fall.
+    pub(super) fn bare<T, E>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, Undone<E>> {
+        let (written, mark) = (self.connection.total_changes(), self.pending.borrow().mark());
+        let has_written =
+            || self.connection.total_changes() != written || self.pending.borrow().mark() != mark;
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(refusal)) if has_written() => Err(Undone::Not(Some(refusal))),
+            Ok(Err(refusal)) => Err(Undone::Refused(refusal)),
+            Err(_) if has_written() => Err(Undone::Not(None)),
+            Err(panic) => Err(Undone::Panicked(panic_message(panic.as_ref()))),
+        }
     }
 
     fn undo(&self) {
@@ -155,59 +227,78 @@ impl<'a> WriteTx<'a> {
         rusqlite::Error::StatementChangedRows(0)
     }
 
-    /// Teaches the memory what was committed.
-    pub(super) fn remember_in(self, recent: &Recent) {
-        for (id, record) in self.changes.into_inner().records {
-            recent.committed(id, record);
-        }
+    /// What was done, to be remembered once it is committed.
+    pub(super) fn into_done(self) -> Done {
+        Done { records: self.changes.into_inner().records, entries: self.pending.into_inner() }
     }
 
     /// Writes a record in its place.
     pub(super) fn write(&self, record: Record, place: Place) -> rusqlite::Result<Arc<Record>> {
-        let written = match place {
-            Place::Free => records::insert(self.connection, &record)?,
-            Place::Expired => records::replace(self.connection, &record).map(|()| true)?,
-            Place::Held(before) => records::update(self.connection, &record, before)?,
-        };
-        if !written {
-            return Err(self.misremembered());
+        match place {
+            Place::Free => self.insert(&record)?,
+            Place::Expired(before) => {
+                self.remove(&before)?;
+                self.insert(&record).inspect_err(|_| self.fall())?;
+            }
+            Place::Held(before) => {
+                let positions = self.find_rows(self.by_id, record.id.as_bytes())?;
+                if !records::update(self.connection, &record, before, &positions)? {
+                    return Err(self.misremembered());
+                }
+            }
         }
         let record = Arc::new(record);
         self.note(record.id, Some(Arc::clone(&record)));
         Ok(record)
     }
 
-    fn delete(&self, record: &Record) -> rusqlite::Result<()> {
-        if !records::delete(self.connection, record)? {
-            return Err(self.misremembered());
+    fn insert(&self, record: &Record) -> rusqlite::Result<()> {
+        let position = self.next_position(self.by_id);
+        records::insert(self.connection, record, position)?;
+        self.index_row(self.by_id, *record.id.as_bytes(), position);
+        Ok(())
+    }
+
+    fn remove(&self, record: &Record) -> rusqlite::Result<()> {
+        let id = record.id.as_bytes();
+        let positions = self.find_rows(self.by_id, id)?;
+        match records::delete(self.connection, record, &positions)? {
+            Some(position) => self.unindex_row(self.by_id, id, position).inspect_err(|_| self.fall()),
+            None => Err(self.misremembered()),
         }
+    }
+
+    /// A statement failed whose predecessor belongs to it, and no savepoint stands around the two.
+    fn fall(&self) {
+        self.trouble.set(Some(Trouble::Fallen));
+    }
+
+    fn delete(&self, record: &Record) -> rusqlite::Result<()> {
+        self.remove(record)?;
         self.note(record.id, None);
         Ok(())
     }
 
-    /// Claims a key of which nothing is remembered: most often it is new, and one statement is enough.
-    fn claim(&self, id: RecordId, claim: Claim) -> Result<Swap, SwapInError> {
-        let record = Record::claimed(id, claim, self.now);
-        if records::insert(self.connection, &record)? {
-            let record = Arc::new(record);
-            self.note(id, Some(Arc::clone(&record)));
-            return Ok(Swap::Swapped { record, now: self.now });
-        }
-        let current = self.record(id)?.ok_or_else(|| self.misremembered())?;
-        if current.tenant != record.tenant || current.key != record.key {
-            return Err(SwapInError::Collision(id));
-        }
-        Ok(Swap::Conflict { record: Some(current), now: self.now })
+    /// A record was purged from this row.
+    pub(super) fn purged(&self, id: RecordId, position: i64) -> rusqlite::Result<()> {
+        self.unindex_row(self.by_id, id.as_bytes(), position)?;
+        self.note(id, None);
+        Ok(())
     }
 }
 
+/// What a transaction did.
+pub(super) struct Done {
+    pub(super) records: HashMap<RecordId, Option<Arc<Record>>, BuildHasherDefault<DigestHasher>>,
+    pub(super) entries: Pending,
+}
+
 /// What a record is written over.
-#[derive(Clone, Copy)]
 pub(super) enum Place {
     /// Nothing.
     Free,
     /// An expired record of the same key.
-    Expired,
+    Expired(Arc<Record>),
     /// The same record, with this fence.
     Held(Fence),
 }
@@ -224,19 +315,13 @@ pub fn swap_in(
     change: Change,
 ) -> Result<Swap, SwapInError> {
     let now = tx.now;
-    let change = match change {
-        Change::Claim(claim) if expected.is_none() && tx.remembered(id).is_none() => {
-            return tx.claim(id, claim);
-        }
-        change => change,
-    };
     let before = tx.record(id)?;
     let starts_anew = matches!(change, Change::Claim(_));
     let verdict = judge(id, before.as_deref(), expected, change, now)?;
     match (verdict, before) {
         (Verdict::Keep(record), None) => Ok(Swap::Swapped { record: tx.write(record, Place::Free)?, now }),
-        (Verdict::Keep(record), Some(_)) if starts_anew => {
-            Ok(Swap::Swapped { record: tx.write(record, Place::Expired)?, now })
+        (Verdict::Keep(record), Some(before)) if starts_anew => {
+            Ok(Swap::Swapped { record: tx.write(record, Place::Expired(before))?, now })
         }
         (Verdict::Keep(record), Some(before)) => {
             Ok(Swap::Swapped { record: tx.write(record, Place::Held(before.fence))?, now })

@@ -8,6 +8,7 @@ use unavez_core::identity::{Realm, RecordId, Tenant};
 use unavez_core::key::Key;
 use unavez_core::record::Record;
 
+use super::digest_index::{DigestIndex, FindRows as _};
 use super::error::unavailable;
 use super::open::open_reader;
 use super::{OpenError, records};
@@ -68,7 +69,11 @@ impl Viewer {
     /// As [`Viewer::list`].
     pub fn find(&self, tenant: &Tenant, key: &Key) -> Result<Option<Record>, StoreError> {
         let id = RecordId::of(&self.realm, tenant, key);
-        let record = records::find(&self.connection, id).map_err(unavailable)?;
+        let find = || {
+            let positions = self.connection.find_rows(&DigestIndex::beside(&records::BY_ID), id.as_bytes())?;
+            records::find(&self.connection, id, &positions)
+        };
+        let record = find().map_err(unavailable)?;
         Ok(record.filter(|record| record.tenant == *tenant && record.key == *key))
     }
 }

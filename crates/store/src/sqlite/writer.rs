@@ -17,9 +17,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rusqlite::{Connection, ErrorCode, params};
+use unavez_core::identity::RecordId;
+use unavez_core::record::Record;
+use unavez_core::time::Time;
 
 use super::checkpoints::Wal;
-use super::commands::{Command, Ran};
+use super::commands::{Command, Isolation, Ran};
+use super::digest_index::Clerk;
 use super::error::{needs_reopening, unavailable};
 use super::open::{Owned, Reopened, reopen};
 use super::queue::Queue;
@@ -36,6 +40,7 @@ pub(super) struct Writer {
     path: Option<PathBuf>,
     file_bytes_max: Option<u64>,
     state: State,
+    clerk: Clerk,
     epoch: i64,
     /// Number of the last commit.
     batch: i64,
@@ -65,6 +70,8 @@ enum Failure {
     CommitInDoubt(rusqlite::Error),
     /// Nothing of it happened: another process has raised the epoch.
     Overtaken,
+    /// Nothing of it happened, and all of it can run again: work refused after it had written.
+    Tainted,
 }
 
 impl Failure {
@@ -92,6 +99,7 @@ impl Writer {
             shared,
             file_bytes_max,
             state: State::Doubtful,
+            clerk: owned.clerk,
             epoch: owned.epoch,
             batch: owned.batch,
             may_commit: Arc::default(),
@@ -99,6 +107,7 @@ impl Writer {
             checkpoints,
         };
         writer.use_connection(owned.connection)?;
+        writer.clerk.start();
         Ok(writer)
     }
 
@@ -141,7 +150,12 @@ impl Writer {
         if let Err(error) = self.ensure_open() {
             return answer(batch, &Err(error));
         }
-        let failure = match self.attempt(&mut batch) {
+        batch.sort_by_key(|command| !command.is_repeatable());
+        let attempted = match self.attempt(&mut batch, Isolation::Bare) {
+            Err(Failure::Tainted) => self.attempt(&mut batch, Isolation::Savepoints),
+            attempted => attempted,
+        };
+        let failure = match attempted {
             Ok(()) => return answer(batch, &Ok(())),
             Err(failure) => failure,
         };
@@ -158,6 +172,7 @@ impl Writer {
                 let fate = self.fate_of_doubtful_commit(&error);
                 answer(batch, &fate);
             }
+            Failure::Tainted => unreachable!("behind savepoints work is undone alone"),
             Failure::Overtaken => {
                 tracing::error!(epoch = self.epoch, "another process has taken the database over");
                 self.give_up_connection(State::Overtaken);
@@ -178,12 +193,14 @@ impl Writer {
     }
 
     /// Runs a batch in one transaction and commits it.
-    fn attempt(&mut self, batch: &mut [Box<dyn Command>]) -> Result<(), Failure> {
+    fn attempt(&mut self, batch: &mut [Box<dyn Command>], isolation: Isolation) -> Result<(), Failure> {
         let State::Open(connection) = &self.state else { return Err(Failure::Overtaken) };
         let started = Instant::now();
         step(connection, "begin immediate").map_err(Failure::NotBegun)?;
-        let tx = WriteTx::new(connection, self.shared.clock.now(), &self.shared.recent);
-        let run = run_all(&tx, batch);
+        let now = self.shared.clock.now();
+        let tx = WriteTx::new(connection, now, &self.shared, &self.clerk);
+        let run = run_all(&tx, batch, isolation);
+        let done = tx.into_done();
         let wrote = match run {
             Ok(wrote) => wrote,
             Err(failure) => {
@@ -191,27 +208,34 @@ impl Writer {
                 return Err(failure);
             }
         };
-        if wrote {
-            if let Err(failure) = self.commit(connection, &tx) {
-                roll_back(connection);
-                return Err(failure);
-            }
-        } else {
+        if !wrote {
             // Nothing to make durable, so nothing to wait for.
             roll_back(connection);
+            self.remember(done.records);
+            return Ok(());
         }
-        tx.remember_in(&self.shared.recent);
-        if wrote {
-            self.batch += 1;
-            self.shared.count_commit(batch.len(), started.elapsed());
-        }
+        let filed = self.clerk.file(connection, &done.entries).map_err(Failure::RolledBack);
+        let filed = filed.and_then(|filed| self.commit(connection, now).map(|()| filed)).inspect_err(|_| {
+            roll_back(connection);
+        })?;
+        self.batch += 1;
+        self.clerk.committed(done.entries, &filed);
+        self.remember(done.records);
+        self.shared.count_commit(batch.len(), started.elapsed());
         Ok(())
     }
 
-    fn commit(&self, connection: &Connection, tx: &WriteTx<'_>) -> Result<(), Failure> {
+    /// Teaches the memory what the file holds now.
+    fn remember(&self, records: impl IntoIterator<Item = (RecordId, Option<Arc<Record>>)>) {
+        for (id, record) in records {
+            self.shared.recent.committed(id, record);
+        }
+    }
+
+    fn commit(&self, connection: &Connection, now: Time) -> Result<(), Failure> {
         let stamped = connection
             .prepare_cached(include_str!("sql/stamp.sql"))
-            .and_then(|mut stamp| stamp.execute(params![self.epoch, self.batch + 1, tx.now().as_micros()]))
+            .and_then(|mut stamp| stamp.execute(params![self.epoch, self.batch + 1, now.as_micros()]))
             .map_err(Failure::RolledBack)?;
         if stamped == 0 {
             return Err(Failure::Overtaken);
@@ -240,6 +264,7 @@ impl Writer {
         match reopen(path, self.file_bytes_max, self.epoch).map_err(unavailable)? {
             Reopened::Owner { connection, epoch, batch } => {
                 (self.epoch, self.batch) = (epoch, batch);
+                self.clerk.recall(&connection).map_err(unavailable)?;
                 self.use_connection(connection).map_err(unavailable)
             }
             Reopened::Overtaken => {
@@ -267,13 +292,18 @@ impl Writer {
 }
 
 /// Runs every command that is still wanted. `true` if there is something to commit.
-fn run_all(tx: &WriteTx<'_>, batch: &mut [Box<dyn Command>]) -> Result<bool, Failure> {
+fn run_all(
+    tx: &WriteTx<'_>,
+    batch: &mut [Box<dyn Command>],
+    isolation: Isolation,
+) -> Result<bool, Failure> {
     let mut wrote = false;
     for command in batch.iter_mut().filter(|command| !command.is_withdrawn()) {
         let mut failed = None;
-        match command.run(tx) {
+        match command.run(tx, isolation) {
             Ran::Wrote => wrote = true,
             Ran::Nothing => {}
+            Ran::Tainted => return Err(Failure::Tainted),
             Ran::Failed(error) => failed = Some(error),
         }
         let trouble = tx.trouble();
@@ -334,7 +364,10 @@ mod tests {
         let path = folder.path().join("a.db");
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
         let owned = own(&Location::File(path.clone()), &Options::default(), clock.as_ref()).unwrap();
+        let mut indexes = owned.clerk.indexes();
         let shared = Shared {
+            by_id: indexes.remove(0),
+            indexes,
             commands: Queue::new(1),
             reads: Arc::new(Queue::new(1)),
             recent: Recent::new(1 << 20),

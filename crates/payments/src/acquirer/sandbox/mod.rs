@@ -60,6 +60,7 @@ const COMPONENT: Component = Component {
         name: "executions_and_events",
         sql: include_str!("schema/0001_executions_and_events.sql"),
     }],
+    indexes: &[],
 };
 
 /// A sandbox acquirer. Clones share it.

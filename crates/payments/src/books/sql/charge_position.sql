@@ -1,1 +1,1 @@
-select id from charges where operation = ?1 and tenant = ?2
+select id from charges where id = ?3 and operation = ?1 and tenant = ?2

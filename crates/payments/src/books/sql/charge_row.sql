@@ -1,1 +1,1 @@
-select id from charges where operation = ?1
+select id from charges where id = ?2 and operation = ?1

@@ -3,4 +3,4 @@ select
     latest_send_at, state, deadline, asked, next_ask_at, finished_at, expires_at, abandoned_at, conclusion, status,
     resource, not_kept, sealed_by, headers, body
 from idempotency_records
-where id = ?1
+where position = ?1 and id = ?2

@@ -6,4 +6,4 @@ where state = 'finished' and expires_at <= ?1 and position in (
     order by expires_at
     limit ?2
 )
-returning id
+returning id, position

@@ -22,4 +22,4 @@ set
     sealed_by = ?20,
     headers = ?21,
     body = ?22
-where id = ?1 and version = ?23 and attempt_id = ?24
+where position = ?25 and id = ?1 and version = ?23 and attempt_id = ?24

@@ -25,10 +25,12 @@ create table unavez_store (
 -- One row per (realm, tenant, key): an operation from its claim until its answer's promise is over. (The checks say
 -- `a = 'x' or a = 'y'`, because a list of three after `in` builds a temporary tree for every row written.)
 create table idempotency_records (
-    -- Order of creation: appends at the table's end, and pages of a list are cut by it.
+    -- Order of creation: appends at the table's end, and pages of a list are cut by it. Given by the writer, above all
+    -- earlier ones, and never to two records while one process owns the file.
     position integer primary key,
     -- First 16 bytes of the hash of (realm, tenant, key); after `op_` the same digits are the operation id.
-    id blob not null unique check (length(id) = 16),
+    -- Found through idempotency_records_by_id.
+    id blob not null check (length(id) = 16),
     -- Whose key. Compared on every read, whatever the hash says.
     tenant text not null check (length(tenant) between 1 and 128),
     -- The caller's name for the operation.
@@ -90,3 +92,19 @@ create index idempotency_records_by_expiry on idempotency_records (expires_at) w
 -- For recovery: whose outcome is to be asked about, and from when on. Holds open records only, so it stays small.
 create index idempotency_records_by_due on idempotency_records (tenant, coalesce(next_ask_at, deadline))
     where state in ('pending', 'unknown') or (state = 'in_progress' and may_be_sent = 1);
+
+-- How far each index over digests is filed: the entries of rows after that position are in memory while a process owns
+-- the file, and are read from the rows themselves when it starts.
+create table unavez_indexes (
+    -- The table that holds the index's tree.
+    name text primary key,
+    filed_to integer not null check (filed_to >= 0)
+) strict, without rowid;
+
+-- The tree of records by id. Filed in bulk and in the order of ids, since a page for each record would be most of what a
+-- commit writes. An entry whose record is gone, or has another id, counts for nothing.
+create table idempotency_records_by_id (
+    digest blob not null check (length(digest) = 16),
+    position integer not null,
+    primary key (digest, position)
+) strict, without rowid;

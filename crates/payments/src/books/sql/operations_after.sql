@@ -1,0 +1,1 @@
+select operation, id from charges where id > ?1

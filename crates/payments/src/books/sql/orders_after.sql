@@ -1,0 +1,1 @@
+select tenant, order_id, id from charges where id > ?1

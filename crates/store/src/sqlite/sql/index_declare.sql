@@ -1,0 +1,1 @@
+insert into unavez_indexes (name, filed_to) values (?1, 0) on conflict do nothing

@@ -1,0 +1,1 @@
+delete from {index} where digest = ?1 and position = ?2

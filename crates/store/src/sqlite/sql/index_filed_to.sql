@@ -1,0 +1,1 @@
+select filed_to from unavez_indexes where name = ?1

@@ -1,0 +1,1 @@
+select position from {index} where digest = ?1

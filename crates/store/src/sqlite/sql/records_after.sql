@@ -1,0 +1,1 @@
+select id, position from idempotency_records where position > ?1
