@@ -6,3 +6,4 @@ mod mercadopago;
 mod sandbox;
 mod stripe;
 mod support;
+mod webhooks;
