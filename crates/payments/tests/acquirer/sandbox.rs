@@ -137,6 +137,25 @@ async fn one_id_means_one_content() {
 }
 
 #[tokio::test]
+async fn one_id_means_one_step() {
+    let bench = bench();
+    let (payment, another) = (payment("p", "tok_approve"), payment("p2", "tok_approve"));
+    done(bench.send(&payment).await);
+    done(bench.send(&another).await);
+    let refund = step("r", Kind::Refund, &payment, 500);
+    done(bench.send(&refund).await);
+    for other in [
+        step("r", Kind::Refund, &payment, 501),
+        step("r", Kind::Refund, &another, 500),
+        step("r", Kind::Void, &payment, 500),
+        Instruction { subject: crate::support::payment("r", "tok_approve").subject, ..payment.clone() },
+    ] {
+        assert_eq!(cannot_say(bench.send(&other).await), "answered 409 operation_id_reused", "{other:?}");
+    }
+    assert_eq!(bench.executed(&refund).await, 1);
+}
+
+#[tokio::test]
 async fn a_capture_takes_what_was_authorized_or_less_and_once() {
     let bench = bench();
     let payment = authorized("p");
