@@ -13,9 +13,7 @@ use unavez_core::recovery::Held;
 
 use crate::healing::Rest;
 use crate::property::{Explored, Named};
-use crate::setting::{
-    DEDUPLICATES, EXECUTES_ALL, FORGETFUL, LATE, NEVER_AGAIN, PENDING, SHORT_MEMORY, Setting,
-};
+use crate::setting::{DEDUPLICATES, EXECUTES_ALL, FORGETFUL, LATE, NEVER_AGAIN, SHORT_MEMORY, Setting};
 use crate::step::Protocol;
 use crate::world::World;
 
@@ -30,12 +28,7 @@ fn p16_a_network_that_duplicates_is_survived_where_creates_are_deduplicated() {
 }
 
 #[test]
-fn p16_p27_a_pending_payment_ends_as_it_is_decided() {
-    explore(PENDING.with_operator(), &[APPROVED, DECLINED, PENDS, SECOND]);
-}
-
-#[test]
-fn p16_a_sighted_payment_that_vanishes_is_held() {
+fn p16_p27_a_pending_payment_ends_as_it_is_decided_or_is_held_when_it_vanishes() {
     explore(FORGETFUL.with_operator(), &[APPROVED, DECLINED, PENDS, SECOND]);
 }
 

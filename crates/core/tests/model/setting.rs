@@ -87,14 +87,12 @@ pub(crate) const EXECUTES_ALL: Setting = Setting {
 /// Deduplicates, under a network that duplicates.
 pub(crate) const DEDUPLICATES: Setting = Setting { repeats: Repeats::Deduplicated, ..EXECUTES_ALL };
 
-/// Decides later.
-pub(crate) const PENDING: Setting = Setting { standings: &[Standing::Pending], ..EXECUTES_ALL };
-
-/// Decides later, and its lookups lose what they have shown.
-pub(crate) const FORGETFUL: Setting = Setting { index: Index::Forgetful, ..PENDING };
+/// Decides later, and its lookups may lose what they have shown.
+pub(crate) const FORGETFUL: Setting =
+    Setting { standings: &[Standing::Pending], index: Index::Forgetful, ..EXECUTES_ALL };
 
 /// Forgets, deduplication and lookups alike, and says when.
-pub(crate) const SHORT_MEMORY: Setting = EXECUTES_ALL.with_memory(Duration::from_secs(180));
+pub(crate) const SHORT_MEMORY: Setting = EXECUTES_ALL.with_memory(Duration::from_secs(150));
 
 /// Deduplicates and forgets, and nothing it says of V is true: only deduplication is left.
 pub(crate) const LATE: Setting =

@@ -30,12 +30,12 @@ fn p16_counting_from_the_answer_instead_of_the_question_pays_twice() {
 
 #[test]
 fn p16_a_takeover_that_names_no_version_pays_twice() {
-    check(Rule::NamedTakeover, EXECUTES_ALL, MONEY_ONCE);
+    check(Rule::NamedTakeover, EXECUTES_ALL.with_steps(2), MONEY_ONCE);
 }
 
 #[test]
 fn p16_a_new_operation_id_for_every_send_pays_twice() {
-    check(Rule::OneOperationId, DEDUPLICATES, MONEY_ONCE);
+    check(Rule::OneOperationId, DEDUPLICATES.with_steps(4), MONEY_ONCE);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn p16_without_the_window_of_deduplication_what_was_forgotten_is_paid_twice() {
 
 #[test]
 fn p16_a_window_measured_by_the_attempt_before_pays_twice() {
-    check(Rule::WholeAttempt, LATE, MONEY_ONCE);
+    check(Rule::WholeAttempt, LATE.with_steps(5), MONEY_ONCE);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn p27_a_refusal_accepted_with_two_attempts_outstanding_is_untrue() {
 
 #[test]
 fn p15_a_release_by_a_later_attempt_pays_twice() {
-    check(Rule::NoLateRelease, LATE, MONEY_ONCE);
+    check(Rule::NoLateRelease, LATE.with_steps(5), MONEY_ONCE);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn p13_a_send_after_the_deadline_pays_twice() {
 
 #[test]
 fn p11_a_finish_without_a_fence_is_untrue() {
-    check(Rule::FencedFinish, EXECUTES_ALL, TRUE_ANSWER);
+    check(Rule::FencedFinish, EXECUTES_ALL.with_steps(3), TRUE_ANSWER);
 }
 
 #[test]
