@@ -22,5 +22,6 @@ pub mod problem;
 pub mod record;
 pub mod recovery;
 pub mod seal;
+pub mod settling;
 pub mod time;
 pub mod timing;

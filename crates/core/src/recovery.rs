@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use crate::record::{Cause, Fence, Record, State};
+use crate::record::{AttemptTiming, Cause, Change, Fence, Record, State};
 use crate::time::Time;
 
 /// What the outside system promises about one kind of operation. Declared by the hook or adapter.
@@ -89,8 +89,15 @@ const ASK_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 /// Reads an answer to a question that was asked at `asked_at` about `record`, as it was read before asking.
 ///
 /// `now` is the moment of the answer; the question's moment is what counts for "not found" (a slow answer is an old
-/// one).
-pub fn read(record: &Record, told: Told, asked_at: Time, promise: &Promise, now: Time) -> Verdict {
+/// one). `next` are the lengths of the attempt that would follow.
+pub fn read(
+    record: &Record,
+    told: Told,
+    asked_at: Time,
+    promise: &Promise,
+    next: AttemptTiming,
+    now: Time,
+) -> Verdict {
     let last_could_have_arrived = asked_at > record.latest_send_at.plus(promise.visibility_delay);
     match told {
         Told::Done { positive: true } => Verdict::Settle(record.fence),
@@ -101,22 +108,24 @@ pub fn read(record: &Record, told: Told, asked_at: Time, promise: &Promise, now:
         Told::CannotSay => Verdict::CannotSay,
         Told::NotFound if record.sighted => Verdict::Hold(Held::SightedBefore),
         Told::NotFound if !last_could_have_arrived => Verdict::StillPending { sighted: false },
-        Told::NotFound => send_again(record, promise, now),
+        Told::NotFound => send_again(record, promise, next, now),
     }
 }
 
 /// Whether an operation that is certainly not there may be sent once more.
-fn send_again(record: &Record, promise: &Promise, now: Time) -> Verdict {
+fn send_again(record: &Record, promise: &Promise, next: AttemptTiming, now: Time) -> Verdict {
     let Some(window) = promise.resend_window else {
         return Verdict::Hold(Held::NeverResend);
     };
+    // The new attempt must have arrived inside the window, not merely have started in it; and it may take its whole
+    // time, however early the one before it ended. Once the window is over, "not found" says nothing of any attempt,
+    // which is why it is the first reason to hold.
+    let arrived_by = now.plus(next.attempt_deadline).plus(promise.visibility_delay);
+    if arrived_by >= record.created_at.plus(window) {
+        return Verdict::Hold(Held::WindowOver);
+    }
     if record.attempts >= ATTEMPTS_MAX {
         return Verdict::Hold(Held::TooManyAttempts);
-    }
-    // The new attempt must have arrived inside the window, not merely have started in it.
-    let attempt_length = record.latest_send_at.since(record.attempt_started_at);
-    if now.plus(attempt_length).plus(promise.visibility_delay) >= record.created_at.plus(window) {
-        return Verdict::Hold(Held::WindowOver);
     }
     Verdict::SendAgain(record.fence)
 }
@@ -125,6 +134,17 @@ fn send_again(record: &Record, promise: &Promise, now: Time) -> Verdict {
 pub fn ask_interval(asked: u32, operation_timeout: Duration) -> Duration {
     let factor = 1_u32.checked_shl(asked.min(31)).unwrap_or(u32::MAX);
     operation_timeout.saturating_mul(factor).min(ASK_INTERVAL_MAX.max(operation_timeout))
+}
+
+/// How an answer that settles nothing is written down, when nothing runs: an attempt that was lost has ended with it.
+pub fn note(record: &Record, sighted: bool, after: Duration) -> Change {
+    match record.state {
+        State::InProgress { .. } => {
+            let cause = if sighted { Cause::Pending } else { Cause::CutOff };
+            Change::MarkUnknown { cause, ask_after: after }
+        }
+        _ => Change::AskAgain { cause: cause_after(record, sighted), after, sighted },
+    }
 }
 
 /// The cause a still undecided record carries after an answer.

@@ -10,7 +10,7 @@ use unavez_core::fingerprint::{Fingerprint, RequestParts, Rules};
 use unavez_core::identity::{AttemptId, Realm, RecordId, Tenant};
 use unavez_core::key::Key;
 use unavez_core::outcome::{Effect, OnLost};
-use unavez_core::record::{AttemptTiming, Cause, Claim, Exposure, Record, State};
+use unavez_core::record::{AttemptTiming, Cause, Change, Claim, Exposure, Record, State};
 use unavez_core::recovery::{self, Held, Promise, Told, Verdict};
 use unavez_core::time::Time;
 
@@ -148,7 +148,7 @@ proptest! {
         record in any_record(), asked_at in 0..200_000_i64, answered_after in 0..60_i64,
     ) {
         let now = at(asked_at + answered_after);
-        let verdict = recovery::read(&record, Told::NotFound, at(asked_at), &PROMISE, now);
+        let verdict = recovery::read(&record, Told::NotFound, at(asked_at), &PROMISE, TIMING, now);
         if let Verdict::SendAgain(fence) = verdict {
             prop_assert_eq!(fence, record.fence);
             prop_assert!(!record.sighted);
@@ -161,7 +161,7 @@ proptest! {
     /// P16: time alone never turns unknown into failed, and silence changes nothing.
     #[test]
     fn p16_an_outside_system_that_cannot_say_changes_nothing(record in any_record(), asked_at in 0..200_000_i64) {
-        let verdict = recovery::read(&record, Told::CannotSay, at(asked_at), &PROMISE, at(asked_at));
+        let verdict = recovery::read(&record, Told::CannotSay, at(asked_at), &PROMISE, TIMING, at(asked_at));
         prop_assert_eq!(verdict, Verdict::CannotSay);
     }
 
@@ -201,17 +201,18 @@ fn p15_declaring_a_route_transactional_does_not_free_what_was_sent_before() {
 fn c108_not_found_counts_from_the_question_not_from_the_answer() {
     let mut record = record(Exposure::MayBeSent);
     record.latest_send_at = at(1);
-    let asked_early = recovery::read(&record, Told::NotFound, at(2), &PROMISE, at(40));
+    let asked_early = recovery::read(&record, Told::NotFound, at(2), &PROMISE, TIMING, at(40));
     assert_eq!(asked_early, Verdict::StillPending { sighted: false });
-    let asked_late = recovery::read(&record, Told::NotFound, at(32), &PROMISE, at(40));
+    let asked_late = recovery::read(&record, Told::NotFound, at(32), &PROMISE, TIMING, at(40));
     assert_eq!(asked_late, Verdict::SendAgain(record.fence));
 }
 
 #[test]
 fn c109_nothing_is_sent_again_outside_the_window_after_a_sighting_or_a_fourth_time() {
     let fresh = record(Exposure::MayBeSent);
-    let ask =
-        |record: &Record, seconds| recovery::read(record, Told::NotFound, at(seconds), &PROMISE, at(seconds));
+    let ask = |record: &Record, seconds| {
+        recovery::read(record, Told::NotFound, at(seconds), &PROMISE, TIMING, at(seconds))
+    };
     assert_eq!(ask(&fresh, 25 * 3600), Verdict::Hold(Held::WindowOver));
     let mut sighted = fresh.clone();
     sighted.sighted = true;
@@ -221,9 +222,41 @@ fn c109_nothing_is_sent_again_outside_the_window_after_a_sighting_or_a_fourth_ti
     assert_eq!(ask(&third, 3600), Verdict::Hold(Held::TooManyAttempts));
     let never = Promise { resend_window: None, ..PROMISE };
     assert_eq!(
-        recovery::read(&fresh, Told::NotFound, at(3600), &never, at(3600)),
+        recovery::read(&fresh, Told::NotFound, at(3600), &never, TIMING, at(3600)),
         Verdict::Hold(Held::NeverResend)
     );
+}
+
+#[test]
+fn p16_the_whole_next_attempt_fits_into_the_window_however_early_the_last_one_ended() {
+    let mut ended_at_once = record(Exposure::MayBeSent);
+    ended_at_once.latest_send_at = at(0);
+    let promise = Promise { visibility_delay: V, resend_window: Some(Duration::from_secs(180)) };
+    let ask =
+        |seconds| recovery::read(&ended_at_once, Told::NotFound, at(seconds), &promise, TIMING, at(seconds));
+    assert_eq!(ask(99), Verdict::SendAgain(ended_at_once.fence));
+    assert_eq!(ask(100), Verdict::Hold(Held::WindowOver), "sent at 150, it arrives at 180");
+}
+
+#[test]
+fn p16_a_window_that_is_over_is_the_first_reason_to_hold() {
+    let mut third = record(Exposure::MayBeSent);
+    third.attempts = 3;
+    let after = 25 * 3600;
+    let verdict = recovery::read(&third, Told::NotFound, at(after), &PROMISE, TIMING, at(after));
+    assert_eq!(verdict, Verdict::Hold(Held::WindowOver), "not found by an acquirer that has forgotten");
+}
+
+#[test]
+fn p16_an_answer_is_noted_by_ending_what_was_lost_or_by_asking_again() {
+    let lost = record(Exposure::MayBeSent);
+    let after = Duration::from_secs(60);
+    let ended = Change::MarkUnknown { cause: Cause::Pending, ask_after: after };
+    assert_eq!(recovery::note(&lost, true, after), ended);
+    let mut unknown = lost.clone();
+    unknown.state = State::Unknown { cause: Cause::CutOff, asked: 1, next_ask_at: at(60) };
+    let again = Change::AskAgain { cause: Cause::CutOff, after, sighted: false };
+    assert_eq!(recovery::note(&unknown, false, after), again);
 }
 
 #[test]
@@ -233,10 +266,16 @@ fn p16_a_late_refusal_of_a_first_attempt_does_not_settle_a_second() {
     second.latest_send_at = at(120);
     let told = Told::Done { positive: false };
     assert_eq!(
-        recovery::read(&second, told, at(130), &PROMISE, at(130)),
+        recovery::read(&second, told, at(130), &PROMISE, TIMING, at(130)),
         Verdict::StillPending { sighted: true }
     );
-    assert_eq!(recovery::read(&second, told, at(151), &PROMISE, at(151)), Verdict::Settle(second.fence));
+    assert_eq!(
+        recovery::read(&second, told, at(151), &PROMISE, TIMING, at(151)),
+        Verdict::Settle(second.fence)
+    );
     let approved = Told::Done { positive: true };
-    assert_eq!(recovery::read(&second, approved, at(121), &PROMISE, at(121)), Verdict::Settle(second.fence));
+    assert_eq!(
+        recovery::read(&second, approved, at(121), &PROMISE, TIMING, at(121)),
+        Verdict::Settle(second.fence)
+    );
 }

@@ -196,7 +196,7 @@ impl World {
 
     fn ask(&mut self, record: &Record, fence: Fence) {
         let told = if self.executed() > 0 { Told::Done { positive: true } } else { Told::NotFound };
-        match recovery::read(record, told, self.now, &PROMISE, self.now) {
+        match recovery::read(record, told, self.now, &PROMISE, TIMING, self.now) {
             Verdict::Settle(fence) => assert!(self.finish(fence)),
             Verdict::SendAgain(fence) => self.take_over(fence),
             Verdict::StillPending { sighted } if matches!(record.state, State::Unknown { .. }) => {

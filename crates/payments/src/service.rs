@@ -164,6 +164,7 @@ impl Payments {
         let outside = acquirer.map(|acquirer| {
             let told = outside::Settings {
                 visibility_delay: settings.visibility_delay,
+                ask_first_until: settings.ask_first_until,
                 same_order: settings.same_order,
                 same_order_window: settings.same_order_window,
             };
@@ -381,7 +382,8 @@ fn timings(settings: &Settings, is_outside: bool) -> Result<Timings, Contradicti
 fn sandbox_at(url: BaseUrl, settings: &Settings) -> Result<Arc<dyn Acquirer>, OpenError> {
     let secrets = match &settings.webhook_secret_file {
         Some(path) => Secrets::read(path).map_err(OpenError::WebhookSecrets)?,
-        None => Secrets::parse("").map_err(OpenError::WebhookSecrets)?,
+        // One that nobody knows: every webhook is refused.
+        None => Secrets::random(),
     };
     let acquirer = SandboxAcquirer::over_http(url, Terms::default(), secrets).map_err(OpenError::Acquirer)?;
     Ok(Arc::new(acquirer))

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use unavez_core::identity::Tenant;
+use unavez_core::time::Time;
 use unavez_core::timing::{Contradiction, Timings};
 
 use crate::acquirer::http::BaseUrl;
@@ -22,6 +23,9 @@ pub struct Settings {
     pub acquirer_timeout: Duration,
     /// V of the acquirer (P16): longest flight, processing and visibility. `None`: what its adapter says.
     pub visibility_delay: Option<Duration>,
+    /// Until then the acquirer is asked before the first send of every new claim: for a database that may have forgotten
+    /// some, since it was restored. The ledger cannot be asked.
+    pub ask_first_until: Option<Time>,
     /// Secrets that the acquirer signs its webhooks with ([`crate::acquirer::signature`]). Without it every webhook is
     /// refused, except those of the sandbox in this process.
     pub webhook_secret_file: Option<PathBuf>,
@@ -46,6 +50,7 @@ impl Default for Settings {
             timings: Timings::default(),
             acquirer_timeout: Duration::from_secs(30),
             visibility_delay: None,
+            ask_first_until: None,
             webhook_secret_file: None,
             limits: Limits::default(),
             same_order: SameOrder::default(),

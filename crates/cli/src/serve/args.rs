@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use unavez_core::identity::{Realm, Tenant};
+use unavez_core::time::Time;
 use unavez_core::timing::{Contradiction, Timings};
 use unavez_payments::{AcquirerKind, Limits, SameOrder, Settings, server};
 use unavez_store::sqlite::{Location, OpenError};
@@ -74,6 +75,10 @@ pub(crate) struct ServeArgs {
     /// own, unless given
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Acquirer")]
     pub(super) visibility_delay: Option<Duration>,
+
+    /// After a restore: ask the acquirer before the first send of every new claim, up to this time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Acquirer")]
+    pub(super) ask_first_until: Option<Time>,
 
     /// Secrets that the acquirer signs its webhooks with: one `[TENANT ]whsec_BASE64` a line; without it they are refused
     #[arg(long, value_name = "FILE", help_heading = "Acquirer")]
@@ -172,6 +177,7 @@ impl ServeArgs {
             timings,
             acquirer_timeout: self.acquirer_timeout,
             visibility_delay: self.visibility_delay,
+            ask_first_until: self.ask_first_until,
             webhook_secret_file: self.webhook_secret_file.clone(),
             limits: Limits { in_flight_max: self.max_in_flight, ..Limits::default() },
             same_order: match self.same_order {
@@ -294,6 +300,12 @@ fn realm(name: &str) -> Result<Realm, String> {
 
 fn tenant(name: &str) -> Result<Tenant, String> {
     Tenant::parse(name).map_err(|error| error.to_string())
+}
+
+fn time(text: &str) -> Result<Time, String> {
+    let stamp: jiff::Timestamp =
+        text.parse().map_err(|_| "expected a time such as 2026-12-01T08:00:00Z".to_owned())?;
+    Ok(Time::from_micros(stamp.as_microsecond()))
 }
 
 fn acquirer(name: &str) -> Result<AcquirerKind, String> {

@@ -17,6 +17,7 @@
 mod base64;
 pub mod conformance;
 pub mod http;
+pub mod mercadopago;
 pub mod sandbox;
 pub mod signature;
 pub mod stripe;

@@ -101,7 +101,7 @@ impl Outside {
     }
 
     /// Bounded here as well as by the engine, so that a question without an answer leaves its event.
-    async fn look_up(&self, operation: &Operation) -> Answer {
+    pub(super) async fn look_up(&self, operation: &Operation) -> Answer {
         let limit = self.engine.timings().outside_timeout.saturating_sub(Duration::from_millis(1));
         let subject = operation.subject();
         let late = || Answer::CannotSay(acquirer::Reason(format!("no answer within {limit:?}").into()));

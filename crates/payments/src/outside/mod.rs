@@ -58,6 +58,9 @@ pub(crate) struct Outside {
     /// This process, in stored events.
     instance: Box<str>,
     visibility_delay: Option<Duration>,
+    ask_first_until: Option<Time>,
+    /// When this process became the database's owner: nothing of an earlier one was sent later.
+    owner_since: Time,
     same_order: SameOrder,
     same_order_window: Duration,
 }
@@ -66,6 +69,8 @@ pub(crate) struct Outside {
 pub(crate) struct Settings {
     /// V, where the deployment knows better than the adapter.
     pub(crate) visibility_delay: Option<Duration>,
+    /// Until when new claims are asked about before anything is sent for them.
+    pub(crate) ask_first_until: Option<Time>,
     pub(crate) same_order: SameOrder,
     pub(crate) same_order_window: Duration,
 }
@@ -78,9 +83,12 @@ impl Outside {
         metrics: Arc<Metrics>,
         settings: Settings,
     ) -> Self {
+        let owner_since = store.clock().now();
         Self {
             acquirer,
             places: Places::of(&store),
+            owner_since,
+            ask_first_until: settings.ask_first_until,
             store,
             engine,
             metrics,

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use unavez_core::answer::Answer;
-use unavez_core::record::{Cause, Change, Fence, Finish, Record, State};
-use unavez_core::recovery::ask_interval;
+use unavez_core::record::{Change, Fence, Finish, Record};
+use unavez_core::recovery::{self, ask_interval, note};
+use unavez_core::settling::{News, by_event};
 use unavez_store::sqlite::{WriteTx, swap_in};
 use unavez_store::{StoreError, Swap};
 
@@ -16,6 +17,7 @@ use super::note::{Happened, Hearing};
 use super::{Halt, Outside};
 use crate::acquirer::{Report, Standing};
 use crate::books::operations::{self, Operation};
+use crate::books::webhooks::standing_word;
 use crate::books::{EventKind, OperationStanding, Reason, charge_rows};
 use crate::charge::Charge;
 use crate::charge::life::{Ended, Life};
@@ -79,8 +81,8 @@ pub(super) fn told_unstored(operation: &Operation, charge: &Charge, report: &Rep
 pub(super) fn told_pending(operation: &Operation, charge: &Charge, report: &Report) -> Answer {
     let mut life = Life { charge: charge.clone(), refunding: 0, slot: None };
     life.pend(operation.kind, report.next_action.clone().filter(|text| is_json(text)));
-    let pending = Operation { standing: OperationStanding::Pending, ..operation.clone() };
-    told::pending(&pending, &life.charge)
+    let open = Operation { standing: OperationStanding::Pending, ..operation.clone() };
+    told::pending(&open, &life.charge)
 }
 
 impl Outside {
@@ -151,7 +153,8 @@ impl Outside {
         charge_rows::update(tx, operation.charge, &standing.life)
     }
 
-    /// Heeds what was heard without having been asked for by an owner: an event, or one that was parked (P26 to P28).
+    /// Heeds what was heard without an owner having asked: an event, one that was parked, or an answer that came too late
+    /// (P26 to P28).
     pub(super) fn heed_in(
         &self,
         tx: &WriteTx<'_>,
@@ -164,94 +167,118 @@ impl Outside {
             self.mismatch_in(tx, operation, now, hearing, &mismatch)?;
             return Ok(Heeded::Anomaly);
         }
-        if operation.standing.is_final() {
-            return self.heed_late_in(tx, operation, (standing, report), hearing);
+        if let Some(detail) = second_payment(operation, standing, report) {
+            let proposal = "refund or void the second one at the acquirer";
+            let finding = (Reason::SecondPayment, &*detail);
+            self.contradiction_in(tx, operation, now, hearing, finding, proposal)?;
+            return Ok(Heeded::Anomaly);
         }
-        let Some(record) = tx.record(operation.id)? else {
-            return Err(Halt(StoreError::RolledBack("an open operation has no record".into())));
+        let record = tx.record(operation.id)?;
+        let (news, record) = match &record {
+            Some(record) => (by_event(record, in_words_of_core(standing), now), record),
+            None if operation.standing.is_final() => {
+                return self.heed_late_in(tx, operation, standing, hearing);
+            }
+            None => return Err(rolled_back("an open operation has no record")),
         };
-        let definite = match standing {
-            Standing::Done => Definite::Done,
-            Standing::Declined if record.attempts <= 1 => Definite::Declined,
-            // Of several attempts a later one may have been approved: only a question of today tells (P27).
-            Standing::Declined => {
-                self.sight_in(tx, operation, (&record, Duration::ZERO), report, hearing)?;
-                return Ok(Heeded::Noted);
+        match news {
+            News::Settle(fence) => {
+                let definite = if standing == Standing::Done { Definite::Done } else { Definite::Declined };
+                match self.settle_in(tx, operation, fence, (definite, report), hearing)? {
+                    Swap::Swapped { .. } => Ok(Heeded::Settled),
+                    Swap::Conflict { .. } => Err(rolled_back("the record changed within its own batch")),
+                }
             }
-            Standing::Pending => {
-                let ask_after = ask_interval(record.asked(), self.engine.timings().operation_timeout);
-                self.sight_in(tx, operation, (&record, ask_after), report, hearing)?;
-                return Ok(Heeded::Noted);
+            News::Note(_) => {
+                self.sight_in(tx, operation, report, hearing)?;
+                swap_in(
+                    tx,
+                    operation.id,
+                    Some(record.fence),
+                    note(record, true, self.ask_after(record, standing)),
+                )?;
+                Ok(Heeded::Noted)
             }
-        };
-        match self.settle_in(tx, operation, record.fence, (definite, report), hearing)? {
-            Swap::Swapped { .. } => Ok(Heeded::Settled),
-            Swap::Conflict { .. } => {
-                Err(Halt(StoreError::RolledBack("the record changed within its own batch".into())))
-            }
+            // A live owner's record is left alone, or its own answer would be refused; the operation's row remembers.
+            News::Later => self.sight_in(tx, operation, report, hearing).map(|()| Heeded::Noted),
+            News::Known => Ok(Heeded::Noted),
+            News::Contradiction => self.contradict_in(tx, operation, standing, hearing),
         }
     }
 
-    /// Something about an operation that is final: the same again, something older, or a contradiction (P27).
+    /// Something about an operation whose record is gone: the same again, something older, or a contradiction (P27).
     fn heed_late_in(
         &self,
         tx: &WriteTx<'_>,
         operation: &Operation,
-        (standing, report): (Standing, &Report),
+        standing: Standing,
         hearing: Hearing<'_>,
     ) -> Result<Heeded, Halt> {
-        let now = tx.now();
-        let stored = operation.standing.as_str();
-        let (reason, detail, proposal) = match (operation.standing, standing) {
-            (OperationStanding::Done, Standing::Done) => match (&operation.reference, &report.reference) {
-                (Some(stored), Some(heard)) if stored != heard => (
-                    Reason::SecondPayment,
-                    format!("executed as {stored}, heard was a second execution as {heard}"),
-                    "refund or void the second one at the acquirer",
-                ),
-                _ => return Ok(Heeded::Noted),
-            },
-            (OperationStanding::Declined, Standing::Done) => (
-                Reason::Contradiction,
-                format!("stored is {stored}, heard was done"),
-                "void or refund it at the acquirer: its caller was told that it was declined",
-            ),
-            // A refusal of one attempt and the success of another are both true.
-            (OperationStanding::Done, Standing::Declined)
-                if tx.record(operation.id)?.is_some_and(|record| record.attempts > 1) =>
-            {
-                return Ok(Heeded::Noted);
+        match (operation.standing, standing) {
+            (OperationStanding::Done, Standing::Declined) | (OperationStanding::Declined, Standing::Done) => {
+                self.contradict_in(tx, operation, standing, hearing)
             }
-            (OperationStanding::Done, Standing::Declined) => (
-                Reason::Contradiction,
-                format!("stored is {stored}, heard was declined"),
-                "look it up at the acquirer: its caller was told that it took effect",
-            ),
-            _ => return Ok(Heeded::Noted),
+            _ => Ok(Heeded::Noted),
+        }
+    }
+
+    fn contradict_in(
+        &self,
+        tx: &WriteTx<'_>,
+        operation: &Operation,
+        standing: Standing,
+        hearing: Hearing<'_>,
+    ) -> Result<Heeded, Halt> {
+        let (stored, heard) = (operation.standing.as_str(), standing_word(standing));
+        let detail = format!("stored is {stored}, heard was {heard}");
+        let proposal = match standing {
+            Standing::Done => "void or refund it at the acquirer: its caller was told that it was declined",
+            _ => "look it up at the acquirer: its caller was told that it took effect",
         };
-        self.contradiction_in(tx, operation, now, hearing, (reason, &detail), proposal)?;
+        let finding = (Reason::Contradiction, &*detail);
+        self.contradiction_in(tx, operation, tx.now(), hearing, finding, proposal)?;
         Ok(Heeded::Anomaly)
     }
 
-    /// A sighting that settles nothing: stored and never forgotten.
-    ///
-    /// A live owner's record is left alone, or its own answer would be refused; the operation's row remembers.
+    /// A sighting that settles nothing: stored, and never forgotten.
     fn sight_in(
         &self,
         tx: &WriteTx<'_>,
         operation: &Operation,
-        (record, ask_after): (&Record, Duration),
         report: &Report,
         hearing: Hearing<'_>,
     ) -> Result<(), Halt> {
         self.pend_in(tx, operation, report)?;
-        self.heard_in(tx, operation, tx.now(), hearing, "known and not settled by this")?;
-        if let State::Unknown { .. } = record.state {
-            let change = Change::AskAgain { cause: Cause::Pending, after: ask_after, sighted: true };
-            swap_in(tx, operation.id, Some(record.fence), change)?;
-        }
-        Ok(())
+        Ok(self.heard_in(tx, operation, tx.now(), hearing, "known and not settled by this")?)
     }
+
+    /// A refusal that settles nothing is asked about at once: of several attempts a later one may have been approved.
+    fn ask_after(&self, record: &Record, standing: Standing) -> Duration {
+        match standing {
+            Standing::Declined => Duration::ZERO,
+            _ => ask_interval(record.asked(), self.engine.timings().operation_timeout),
+        }
+    }
+}
+
+/// Another execution under the same id than the one that is stored.
+fn second_payment(operation: &Operation, standing: Standing, report: &Report) -> Option<String> {
+    let (stored, heard) = (operation.reference.as_deref()?, report.reference.as_deref()?);
+    let both_done = operation.standing == OperationStanding::Done && standing == Standing::Done;
+    (both_done && stored != heard)
+        .then(|| format!("executed as {stored}, heard was a second execution as {heard}"))
+}
+
+const fn in_words_of_core(standing: Standing) -> recovery::Told {
+    match standing {
+        Standing::Done => recovery::Told::Done { positive: true },
+        Standing::Declined => recovery::Told::Done { positive: false },
+        Standing::Pending => recovery::Told::Pending,
+    }
+}
+
+fn rolled_back(why: &str) -> Halt {
+    Halt(StoreError::RolledBack(why.into()))
 }
 
 /// An acquirer's own text goes into documents of ours only if it is a document itself.

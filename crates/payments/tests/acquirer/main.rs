@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it stands")]
 
 mod conformance;
+mod mercadopago;
 mod sandbox;
 mod stripe;
 mod support;
+mod webhooks;

@@ -101,13 +101,19 @@ impl Service {
         Self::start_in(folder, setup).await
     }
 
-    /// What a process finds whose predecessor was killed just now: the files as they are. The predecessor's tasks go on,
-    /// and reach nothing of it.
-    pub(crate) async fn kill_and_restart(self) -> Self {
+    /// The database's files as they are, in a folder of their own.
+    pub(crate) fn copy(&self) -> Arc<TempDir> {
         let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
         for name in ["unavez.db", "unavez.db-wal"] {
             std::fs::copy(self.folder().join(name), folder.path().join(name)).expect("the file is there");
         }
+        folder
+    }
+
+    /// What a process finds whose predecessor was killed just now: the files as they are. The predecessor's tasks go on,
+    /// and reach nothing of it.
+    pub(crate) async fn kill_and_restart(self) -> Self {
+        let folder = self.copy();
         let setup =
             Setup { clock: self.setup.clock.as_ref().map(ManualClock::restarted), ..self.setup.clone() };
         std::mem::forget(self);

@@ -5,7 +5,7 @@ use tokio::time::{Instant, timeout};
 use unavez_core::answer::Conclusion;
 use unavez_core::problem::Code;
 use unavez_core::record::{Cause, Change, Fence, Finish, Record, State};
-use unavez_core::recovery::{self, Held, Told, Verdict, ask_interval, cause_after};
+use unavez_core::recovery::{self, Held, Told, Verdict, ask_interval};
 use unavez_store::{BoxFuture, StoreError, Swap};
 
 use super::Engine;
@@ -77,7 +77,7 @@ impl Engine {
             Ok(told) => {
                 let promise = hook.promise_for(question).await;
                 let now = asked_at.plus(begun.elapsed());
-                recovery::read(record, told, *asked_at, &promise, now)
+                recovery::read(record, told, *asked_at, &promise, self.timings().attempt(), now)
             }
             Err(held) => Verdict::Hold(held),
         };
@@ -194,13 +194,7 @@ impl Engine {
 
     async fn write_answer(&self, record: &Record, sighted: bool) {
         let after = ask_interval(record.asked(), self.timings().operation_timeout);
-        let change = match record.state {
-            State::InProgress { .. } => {
-                let cause = if sighted { Cause::Pending } else { Cause::CutOff };
-                Change::MarkUnknown { cause, ask_after: after }
-            }
-            _ => Change::AskAgain { cause: cause_after(record, sighted), after, sighted },
-        };
+        let change = recovery::note(record, sighted, after);
         let swap = self.inner.store.swap(record.id, Some(record.fence), change);
         // Not noted, the same question is asked once more; nothing depends on it.
         if !matches!(timeout(self.timings().store_timeout, swap).await, Ok(Ok(_))) {

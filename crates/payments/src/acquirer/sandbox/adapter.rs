@@ -280,3 +280,25 @@ fn read_page(body: &[u8]) -> Result<ListPage, CannotSay> {
     let items: Option<Vec<_>> = page.data.iter().map(Operation::read_listed).collect();
     Ok(ListPage { items: items.ok_or_else(unreadable)?, next: page.next.map(Into::into) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(digit: char) -> OperationId {
+        OperationId::parse(&format!("op_{}", String::from(digit).repeat(32))).unwrap()
+    }
+
+    #[test]
+    fn not_found_is_believed_only_about_the_operation_that_was_asked_about() {
+        let failure = |code: &str, digit| {
+            let id = operation(digit);
+            format!("{{\"error\":{{\"code\":\"{code}\",\"detail\":\"\"}},\"operation_id\":\"{id}\"}}")
+        };
+        assert!(is_not_found(operation('a'), failure(NOT_FOUND, 'a').as_bytes()));
+        assert!(!is_not_found(operation('a'), failure(NOT_FOUND, 'b').as_bytes()));
+        assert!(!is_not_found(operation('a'), failure("payment_not_found", 'a').as_bytes()));
+        let unnamed = format!("{{\"error\":{{\"code\":\"{NOT_FOUND}\",\"detail\":\"\"}}}}");
+        assert!(!is_not_found(operation('a'), unnamed.as_bytes()));
+    }
+}

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use unavez_payments::Settings;
 use unavez_payments::acquirer::Standing;
 
 use super::scripted::{Look, Plan, Scripted};
 use super::{HOUR, SECOND, anomalies, later, operation, setup, start};
-use crate::support::{B1, B2, Setup, refused};
+use crate::support::{B1, B2, Service, Setup, refused};
 
 #[tokio::test]
 async fn c5_an_approval_whose_answer_was_lost_is_found_and_never_created_again() {
@@ -285,4 +286,33 @@ async fn the_worker_settles_what_nobody_repeats() {
     assert_eq!(acquirer.sends().len(), 2);
     let status = service.get("/v1/idempotency-keys/K1").await.json();
     assert_eq!((&status["state"], &status["outcome"]), (&"finished".into(), &"approved".into()));
+}
+
+#[tokio::test]
+async fn c102_a_database_that_forgot_asks_before_it_sends() {
+    let acquirer = Scripted::new();
+    let service = start(&acquirer).await;
+    // The restored copy is from before the charge.
+    let restored = service.copy();
+    assert_eq!(service.charge("K1", B1).await.status, 201);
+    let clock = service.setup_clock().restarted();
+    let until = unavez_store::clock::Clock::now(&clock).plus(HOUR);
+    let settings = Settings { ask_first_until: Some(until), ..setup(&acquirer).settings };
+    drop(service.stop().await);
+    let asks = Setup { clock: Some(clock), settings, ..setup(&acquirer) };
+    let service = Service::start_in(restored, asks).await;
+    later(&service, SECOND).await;
+    let found = service.charge("K1", B1).await;
+    assert_eq!((found.status.as_u16(), &found.json()["status"]), (201, &"captured".into()), "{found:?}");
+    assert_eq!((acquirer.sends().len(), acquirer.executed()), (1, 1), "asked, and not sent again");
+    assert_eq!(service.charge("K2", B2).await.status, 201, "what is new is sent");
+    acquirer.look(Look::Down);
+    assert_eq!(
+        service.charge("K3", B2).await.refusal(),
+        refused(504, "outcome-unknown"),
+        "not asked, not sent"
+    );
+    assert_eq!((acquirer.sends().len(), service.ledger().await), (2, (2, 12_400)));
+    later(&service, HOUR).await;
+    assert_eq!(service.charge("K4", B2).await.status, 201, "the time is over");
 }
