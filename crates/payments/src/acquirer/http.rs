@@ -74,12 +74,7 @@ impl FromStr for BaseUrl {
             return Err(BadUrl("it has a query or fragment"));
         }
         let host = uri.host().ok_or(BadUrl("it has no host"))?;
-        Ok(Self {
-            text: text.trim_end_matches('/').into(),
-            authority: authority.into(),
-            is_https,
-            is_loopback: is_loopback(host),
-        })
+        Ok(Self { text: text.into(), authority: authority.into(), is_https, is_loopback: is_loopback(host) })
     }
 }
 
@@ -90,6 +85,15 @@ fn is_loopback(host: &str) -> bool {
 }
 
 impl BaseUrl {
+    /// The address of a path below; an empty one is the base itself, as it was written.
+    fn join(&self, target: &str) -> String {
+        if target.is_empty() {
+            self.text.to_string()
+        } else {
+            format!("{}{target}", self.text.trim_end_matches('/'))
+        }
+    }
+
     /// Host and port, as they were written.
     #[must_use]
     pub fn authority(&self) -> &str {
@@ -188,7 +192,7 @@ impl Client {
         headers: impl IntoIterator<Item = (&'h str, &'h str)>,
         body: Bytes,
     ) -> Result<Request<Full<Bytes>>, &'static str> {
-        let uri: Uri = format!("{}{target}", self.base.text).parse().map_err(|_| "the path is malformed")?;
+        let uri: Uri = self.base.join(target).parse().map_err(|_| "the path is malformed")?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() =
             Method::from_bytes(method.as_bytes()).map_err(|_| "the method is malformed")?;
@@ -255,10 +259,25 @@ mod tests {
             );
         };
         check("http://127.0.0.1:9090", "http://127.0.0.1:9090", "127.0.0.1:9090", true);
-        check("http://[::1]:9090/", "http://[::1]:9090", "[::1]:9090", true);
-        check("http://localhost/a/", "http://localhost/a", "localhost", true);
+        check("http://[::1]:9090/", "http://[::1]:9090/", "[::1]:9090", true);
+        check("http://localhost/a/", "http://localhost/a/", "localhost", true);
         check("https://api.example.com", "https://api.example.com", "api.example.com", true);
         check("http://acquirer:9090", "http://acquirer:9090", "acquirer:9090", false);
+    }
+
+    #[test]
+    fn paths_are_put_below_a_base_with_one_slash_between() {
+        let joined = |base: &str, target: &str| base.parse::<BaseUrl>().unwrap().join(target);
+        for base in ["http://host", "http://host/"] {
+            assert_eq!(joined(base, "/v1/x?a=b"), "http://host/v1/x?a=b");
+            assert_eq!(joined(base, ""), base);
+        }
+        assert_eq!(joined("http://host/a/", "/x"), "http://host/a/x");
+        assert_eq!(
+            joined("http://host/hook/", ""),
+            "http://host/hook/",
+            "somebody else's path stays as it is"
+        );
     }
 
     #[test]
