@@ -37,10 +37,7 @@ pub(crate) fn run(args: &AcquirerArgs) -> Result<Exit, Failure> {
 pub(crate) fn check(args: &AcquirerArgs) -> Result<(), Failure> {
     log::check(&args.log)?;
     match (&args.webhook_url, &args.webhook_secret_file) {
-        (Some(url), _) if !url.is_private() => Err(Failure::usage(format!(
-            "--webhook-url {url}: what is posted there can be read and changed on its way"
-        ))
-        .with_help("use https, or http on this machine: http://127.0.0.1:8080/v1/webhooks/acquirer")),
+        (Some(url), _) if !url.is_private() => Err(exposed(url)),
         (Some(_), None) => {
             Err(Failure::usage("--webhook-url is given without --webhook-secret-file").with_help(
                 "receivers believe signed webhooks only; `echo whsec_$(openssl rand -base64 32) > FILE` makes a secret",
@@ -51,9 +48,14 @@ pub(crate) fn check(args: &AcquirerArgs) -> Result<(), Failure> {
     }
 }
 
+fn exposed(url: &BaseUrl) -> Failure {
+    Failure::usage(format!("--webhook-url {url}: what is posted there can be read and changed on its way"))
+        .with_help("use https, or http on this machine: http://127.0.0.1:8080/v1/webhooks/acquirer")
+}
+
 /// Where webhooks go, and what signs them.
 struct Post {
-    client: Client,
+    courier: HttpCourier,
     secrets: Secrets,
 }
 
@@ -61,7 +63,8 @@ impl Post {
     fn of(args: &AcquirerArgs) -> Result<Option<Self>, Failure> {
         let (Some(url), Some(file)) = (&args.webhook_url, &args.webhook_secret_file) else { return Ok(None) };
         let secrets = Secrets::read(file).map_err(|error| Failure::usage(error.to_string()))?;
-        Ok(Some(Self { client: client(url.clone())?, secrets }))
+        let courier = HttpCourier::new(client(url.clone())?).ok_or_else(|| exposed(url))?;
+        Ok(Some(Self { courier, secrets }))
     }
 }
 
@@ -103,9 +106,8 @@ async fn accept(
     }
     let draining = drain_on(stop);
     announce(address);
-    let deliveries = post.map(|Post { client, secrets }| {
-        let courier = Arc::new(HttpCourier::new(client));
-        tokio::spawn(Deliveries::new(sandbox.clone(), secrets, courier).run())
+    let deliveries = post.map(|Post { courier, secrets }| {
+        tokio::spawn(Deliveries::new(sandbox.clone(), secrets, Arc::new(courier)).run())
     });
     let limits = server::Limits { drain_timeout: DRAIN_TIMEOUT, ..server::Limits::default() };
     let shutdown = async {

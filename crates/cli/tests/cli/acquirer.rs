@@ -196,6 +196,26 @@ fn p24_decisions_are_posted_signed_and_again_until_they_are_taken() {
 }
 
 #[test]
+fn what_was_not_delivered_is_posted_after_a_crash() {
+    let folder = folder();
+    let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1/webhooks/acquirer", receiver.local_addr().unwrap());
+    write(folder.path(), "secrets", SECRET);
+    let flags = ["--webhook-url", url.as_str(), "--webhook-secret-file", "secrets"];
+    let mut acquirer = Serve::acquirer(folder.path(), &flags);
+    assert_eq!(paid(&acquirer, &id('a'), "tok_pending_decline").status, 202);
+    acquirer.kill();
+    let acquirer = Serve::acquirer(folder.path(), &flags);
+    let (_, body) = take(&receiver, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let event: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (&event["data"]["operation_id"], &event["data"]["status"]),
+        (&id('a').into(), &"declined".into())
+    );
+    assert_eq!(acquirer.stop(), Some(0));
+}
+
+#[test]
 fn flags_that_do_not_fit_together_are_refused() {
     let folder = folder();
     write(folder.path(), "secrets", SECRET);

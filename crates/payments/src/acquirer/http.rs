@@ -17,6 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -74,12 +75,7 @@ impl FromStr for BaseUrl {
             return Err(BadUrl("it has a query or fragment"));
         }
         let host = uri.host().ok_or(BadUrl("it has no host"))?;
-        Ok(Self {
-            text: text.trim_end_matches('/').into(),
-            authority: authority.into(),
-            is_https,
-            is_loopback: is_loopback(host),
-        })
+        Ok(Self { text: text.into(), authority: authority.into(), is_https, is_loopback: is_loopback(host) })
     }
 }
 
@@ -90,6 +86,15 @@ fn is_loopback(host: &str) -> bool {
 }
 
 impl BaseUrl {
+    /// The address of a path below; an empty one is the base itself, as it was written.
+    fn join(&self, target: &str) -> String {
+        if target.is_empty() {
+            self.text.to_string()
+        } else {
+            format!("{}{target}", self.text.trim_end_matches('/'))
+        }
+    }
+
     /// Host and port, as they were written.
     #[must_use]
     pub fn authority(&self) -> &str {
@@ -138,22 +143,27 @@ impl Client {
     /// # Errors
     /// For HTTPS: the system's trust store cannot be read, or is empty.
     pub fn new(base: BaseUrl) -> io::Result<Self> {
+        let tls = HttpsConnectorBuilder::new();
+        let tls = if base.is_https {
+            tls.with_provider_and_native_roots(ring::default_provider())?
+        } else {
+            tls.with_tls_config(trusting_nobody())
+        };
+        Ok(Self::with_tls(base, tls))
+    }
+
+    fn with_tls(base: BaseUrl, tls: HttpsConnectorBuilder<WantsSchemes>) -> Self {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         http.set_connect_timeout(Some(CONNECT_TIMEOUT));
         http.enforce_http(false);
-        let connector = if base.is_https {
-            HttpsConnectorBuilder::new().with_provider_and_native_roots(ring::default_provider())?
-        } else {
-            HttpsConnectorBuilder::new().with_tls_config(trusting_nobody())
-        };
-        let connector = connector.https_or_http().enable_http1().wrap_connector(http);
+        let connector = tls.https_or_http().enable_http1().wrap_connector(http);
         let pool = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .retry_canceled_requests(false)
             .build(connector);
-        Ok(Self { base, pool })
+        Self { base, pool }
     }
 
     /// Where it sends to.
@@ -188,7 +198,7 @@ impl Client {
         headers: impl IntoIterator<Item = (&'h str, &'h str)>,
         body: Bytes,
     ) -> Result<Request<Full<Bytes>>, &'static str> {
-        let uri: Uri = format!("{}{target}", self.base.text).parse().map_err(|_| "the path is malformed")?;
+        let uri: Uri = self.base.join(target).parse().map_err(|_| "the path is malformed")?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() =
             Method::from_bytes(method.as_bytes()).map_err(|_| "the method is malformed")?;
@@ -243,7 +253,30 @@ fn reason(what: &str, error: &(dyn std::error::Error + 'static)) -> Reason {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
+
+    /// A server that is not the one whose certificate was trusted sees the beginning of a handshake and no request.
+    #[tokio::test]
+    async fn p15_a_handshake_that_fails_has_sent_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut seen = [0; 4096];
+            let read = stream.read(&mut seen).unwrap();
+            seen[..read].to_vec()
+        });
+        let client = Client::with_tls(base, HttpsConnectorBuilder::new().with_tls_config(trusting_nobody()));
+        let exchanged = client.exchange("POST", "/v1/x", [("x-secret", "s3cret")], Bytes::from("body")).await;
+        assert!(matches!(exchanged, Exchanged::NotSent(_)), "{exchanged:?}");
+        let seen = server.join().unwrap();
+        assert_eq!(seen[0], 22, "a record of a handshake");
+        assert!(!String::from_utf8_lossy(&seen).contains("s3cret"));
+    }
 
     #[test]
     fn base_addresses_are_read() {
@@ -255,10 +288,25 @@ mod tests {
             );
         };
         check("http://127.0.0.1:9090", "http://127.0.0.1:9090", "127.0.0.1:9090", true);
-        check("http://[::1]:9090/", "http://[::1]:9090", "[::1]:9090", true);
-        check("http://localhost/a/", "http://localhost/a", "localhost", true);
+        check("http://[::1]:9090/", "http://[::1]:9090/", "[::1]:9090", true);
+        check("http://localhost/a/", "http://localhost/a/", "localhost", true);
         check("https://api.example.com", "https://api.example.com", "api.example.com", true);
         check("http://acquirer:9090", "http://acquirer:9090", "acquirer:9090", false);
+    }
+
+    #[test]
+    fn paths_are_put_below_a_base_with_one_slash_between() {
+        let joined = |base: &str, target: &str| base.parse::<BaseUrl>().unwrap().join(target);
+        for base in ["http://host", "http://host/"] {
+            assert_eq!(joined(base, "/v1/x?a=b"), "http://host/v1/x?a=b");
+            assert_eq!(joined(base, ""), base);
+        }
+        assert_eq!(joined("http://host/a/", "/x"), "http://host/a/x");
+        assert_eq!(
+            joined("http://host/hook/", ""),
+            "http://host/hook/",
+            "somebody else's path stays as it is"
+        );
     }
 
     #[test]

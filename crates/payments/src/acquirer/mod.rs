@@ -12,7 +12,13 @@
 //! 5. What the acquirer promises is declared in [`Acquirer::promise`], and is safe where it is vague: without a
 //!    declared window nothing is ever sent twice.
 //!
-//! Every adapter passes the same public suite, [`mod@conformance`].
+//! Every adapter passes the same public suite, [`mod@conformance`]:
+//!
+//! | adapter | looks up by our id | sends again |
+//! |---|---|---|
+//! | [`sandbox`], in the process or over HTTP | every kind | as long as the sandbox remembers ids |
+//! | [`stripe`] | every kind, by lists | for 24 hours |
+//! | [`mercadopago`] | payments by search, captures and voids by their payment, refunds not at all | never |
 
 mod base64;
 pub mod conformance;

@@ -332,3 +332,74 @@ async fn what_was_answered_survives_a_restart() {
     assert_eq!(sandbox.executed().await.unwrap(), [(payment.subject.operation_id, 1)]);
     sandbox.close().await;
 }
+
+/// A file of books with one authorised payment of 100.00 EUR in it.
+async fn books() -> (tempfile::TempDir, rusqlite::Connection) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sandbox.db");
+    let sandbox =
+        Sandbox::open(Location::File(path.clone()), Options::default(), Behaviour::default()).unwrap();
+    let acquirer = SandboxAcquirer::in_process(&sandbox, Secrets::random());
+    let payment = authorized("p");
+    done(acquirer.send(&payment.subject, &acquirer.compose(&payment).unwrap()).await);
+    sandbox.close().await;
+    (folder, rusqlite::Connection::open(path).unwrap())
+}
+
+#[tokio::test]
+async fn no_tool_can_write_a_row_that_breaks_a_rule() {
+    let (_folder, books) = books().await;
+    for change in [
+        "captured = 10001",
+        "refunded = 1",
+        "captured = 100, refunded = 101",
+        "voided = 1, captured = 100",
+        "voided = 2",
+        "outcome = 'declined'",
+        "decline_code = 'x'",
+        "outcome = 'declined', decline_code = 'x', captured = 1",
+        "kind = 'refund'",
+        "payment = 1",
+        "order_id = null",
+        "amount = 0",
+        "currency = 'eur'",
+        "decided_at = created_at - 1",
+        "operation = x'00'",
+    ] {
+        let refused = books.execute(&format!("update executions set {change}"), []);
+        assert!(refused.is_err_and(|error| error.to_string().contains("CHECK")), "{change}");
+    }
+    books.execute("update executions set captured = 10000, refunded = 10000", []).unwrap();
+    for event in [
+        "x'00', 't', '{}', 1, 0, 1",
+        "randomblob(16), 't', '{}', 1, 0, 0",
+        "randomblob(16), 't', '{}', 1, 0, 3",
+    ] {
+        let insert = format!(
+            "insert into events (event, tenant, body, due_at, failures, deliveries_left) values ({event})"
+        );
+        assert!(
+            books.execute(&insert, []).is_err_and(|error| error.to_string().contains("CHECK")),
+            "{event}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_description_of_the_format_names_every_column_of_the_sandbox() {
+    let description = include_str!("../../../../docs/format.md");
+    let (_, section) = description.split_once("## The sandbox acquirer's file").unwrap();
+    let (_folder, books) = books().await;
+    let sql = "select tables.name, columns.name from sqlite_schema as tables, pragma_table_info(tables.name) as columns
+        where tables.name in ('executions', 'events')";
+    let mut columns = books.prepare(sql).unwrap();
+    let names: Vec<(String, String)> = columns
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(names.len(), 24);
+    for (table, column) in names {
+        assert!(section.contains(&format!("`{column}`")), "{table}.{column} is not described");
+    }
+}

@@ -1,4 +1,5 @@
-//! Mercado Pago's objects, as far as they are read. Members beyond these come and go and are none of our business.
+//! Mercado Pago's objects, as far as they are read. Members beyond these come and go and are none of our business; what
+//! an answer need not have may be missing or null.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,20 +13,15 @@ pub(super) struct Payment {
     pub(super) currency_id: String,
     pub(super) external_reference: Option<String>,
     pub(super) date_created: String,
-    #[serde(default)]
-    pub(super) captured: bool,
-    #[serde(default)]
-    pub(super) metadata: Metadata,
-    #[serde(default)]
-    pub(super) refunds: Vec<Refund>,
+    pub(super) captured: Option<bool>,
+    pub(super) metadata: Option<Metadata>,
+    pub(super) refunds: Option<Vec<Refund>>,
     /// Codes and addresses by which a customer pays.
-    #[serde(default)]
     pub(super) point_of_interaction: Option<Box<RawValue>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Metadata {
-    #[serde(default)]
     pub(super) unavez_tenant: Option<String>,
 }
 
@@ -54,8 +50,7 @@ pub(super) struct Paging {
 pub(super) struct Failure {
     /// The HTTP status once more.
     pub(super) status: u16,
-    #[serde(default)]
-    pub(super) cause: Vec<Cause>,
+    pub(super) cause: Option<Vec<Cause>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -25,7 +25,7 @@ pub(super) fn document<T: DeserializeOwned>(exchanged: Exchanged) -> Result<T, R
 /// The codes of an error of theirs; none, if it is somebody else's.
 fn codes(status: u16, body: &[u8]) -> Vec<u32> {
     let failure: Option<Failure> = serde_json::from_slice(body).ok();
-    let causes = failure.filter(|failure| failure.status == status).map(|failure| failure.cause);
+    let causes = failure.filter(|failure| failure.status == status).and_then(|failure| failure.cause);
     causes.unwrap_or_default().iter().filter_map(|cause| cause.code()).collect()
 }
 
@@ -141,7 +141,7 @@ fn operation_of(payment: &Payment) -> Option<OperationId> {
 }
 
 fn tenant_of(payment: &Payment) -> Option<Tenant> {
-    Tenant::parse(payment.metadata.unavez_tenant.as_deref()?).ok()
+    Tenant::parse(payment.metadata.as_ref()?.unavez_tenant.as_deref()?).ok()
 }
 
 fn amount_of(payment: &Payment) -> Option<(Amount, Currency)> {
@@ -177,7 +177,7 @@ pub(super) fn step(payment: &Payment, subject: &Subject) -> Answer {
         (Kind::Void, "cancelled", Some((amount, currency))) => done(amount, currency),
         (Kind::Void, "approved", _) => declined("already_captured"),
         (Kind::Capture, "approved", Some((amount, currency)))
-            if payment.captured && amount == subject.amount =>
+            if payment.captured == Some(true) && amount == subject.amount =>
         {
             done(amount, currency)
         }
@@ -230,7 +230,7 @@ pub(super) fn listed(payment: &Payment) -> Result<Vec<Listed>, Reason> {
         created_at: time(&payment.date_created).ok_or_else(unreadable)?,
     };
     let mut lines = vec![line];
-    for refund in &payment.refunds {
+    for refund in payment.refunds.iter().flatten() {
         lines.push(Listed {
             operation_id: None,
             kind: Kind::Refund,

@@ -67,10 +67,10 @@ pub struct HttpCourier {
 }
 
 impl HttpCourier {
-    /// Posts to the client's own address.
+    /// Posts to the client's own address. `None`: others on the way could read and change what is posted there.
     #[must_use]
-    pub fn new(client: Client) -> Self {
-        Self { client }
+    pub fn new(client: Client) -> Option<Self> {
+        client.base().is_private().then_some(Self { client })
     }
 }
 
