@@ -51,4 +51,4 @@ mod service;
 pub use books::{Books, COMPONENT};
 pub use owner::OwnerConflict;
 pub use service::{OpenError, Payments};
-pub use settings::{AcquirerKind, Limits, SameOrder, Settings};
+pub use settings::{AcquirerKind, Limits, SameOrder, Settings, Vendor};
