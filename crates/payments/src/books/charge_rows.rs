@@ -63,6 +63,18 @@ pub(crate) fn read(connection: &Connection, row: ChargeRow) -> rusqlite::Result<
     })
 }
 
+/// The charge a step speaks of, if it is its tenant's (P4).
+pub(crate) fn to_step(
+    connection: &Connection,
+    tenant: &Tenant,
+    charge: Option<ChargeId>,
+) -> rusqlite::Result<Option<Standing>> {
+    let Some(charge) = charge else { return Ok(None) };
+    let Some(row) = row_of(connection, charge.operation_id().record_id())? else { return Ok(None) };
+    let standing = read(connection, row)?;
+    Ok(Some(standing).filter(|standing| standing.tenant == *tenant))
+}
+
 /// Writes a charge that is about to be sent.
 pub(crate) fn insert(
     connection: &Connection,

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use unavez_core::identity::{RecordId, Tenant};
+use unavez_core::identity::RecordId;
 use unavez_core::problem::Code;
 use unavez_core::record::{Cause, Change, Claim, Fence, Record, State};
 use unavez_core::time::Time;
@@ -25,6 +25,7 @@ use crate::books::charge_rows::{self, ChargeRow, NewCharge, Standing};
 use crate::books::operations::{self, NewOperation, Operation, Via};
 use crate::books::webhooks::{self, EventState};
 use crate::books::{EventKind, OperationStanding, TenantNumber, booking};
+use crate::charge::life::Step;
 use crate::charge::request::Capture;
 use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId};
 use crate::http::post::Stage;
@@ -40,16 +41,6 @@ pub(crate) enum Task {
     Payment { request: ChargeRequest, tenant: TenantNumber, outgoing: Outgoing },
     /// A step in the life of a charge.
     Step(Step),
-}
-
-/// A step in the life of a charge.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) kind: Kind,
-    /// `None`: an id that cannot be a charge's.
-    pub(crate) charge: Option<ChargeId>,
-    /// `None`: all there is.
-    pub(crate) amount: Option<Amount>,
 }
 
 /// T1 of one request, owned: it outlives a caller that leaves.
@@ -208,7 +199,7 @@ impl Claiming {
     ) -> Result<Begun, Stop> {
         let suspected = self.outside.charge_of_order_in(tx, tenant, &request.order_id)?;
         if let (Some(first), SameOrder::Refuse) = (suspected, self.outside.same_order) {
-            return self.refuse(tx, record, &already_charged(first));
+            return self.refuse(tx, record, &told::already_charged(first));
         }
         let charge = NewCharge {
             operation: self.id,
@@ -224,11 +215,11 @@ impl Claiming {
     }
 
     fn claim_step(&self, tx: &WriteTx<'_>, record: Arc<Record>, step: Step) -> Result<Begun, Stop> {
-        let Some(standing) = charge_to_step(tx, &record.tenant, step.charge)? else {
-            return self.refuse(tx, record, &unknown_charge());
+        let Some(standing) = charge_rows::to_step(tx, &record.tenant, step.charge)? else {
+            return self.refuse(tx, record, &told::unknown_charge());
         };
         if standing.account.as_ref() != Some(self.outside.acquirer.account()) {
-            return self.refuse(tx, record, &other_acquirer(step));
+            return self.refuse(tx, record, &told::other_acquirer(step.kind));
         }
         let (amount, outgoing) = match self.set_aside(tx, &standing, step.kind, step.amount)? {
             Ok(set_aside) => set_aside,
@@ -413,39 +404,6 @@ impl Outside {
         }
         Ok(heeded)
     }
-}
-
-/// The charge a step speaks of, if it is its tenant's (P4).
-pub(crate) fn charge_to_step(
-    tx: &WriteTx<'_>,
-    tenant: &Tenant,
-    charge: Option<ChargeId>,
-) -> rusqlite::Result<Option<Standing>> {
-    let Some(charge) = charge else { return Ok(None) };
-    let Some(row) = charge_rows::row_of(tx, charge.operation_id().record_id())? else { return Ok(None) };
-    let standing = charge_rows::read(tx, row)?;
-    Ok(Some(standing).filter(|standing| standing.tenant == *tenant))
-}
-
-/// 404, final: judged after the claim.
-pub(crate) fn unknown_charge() -> Problem {
-    Problem::new(Code::NotFound).with_detail("no charge has this id")
-}
-
-/// 409: a step goes where its charge went.
-pub(crate) fn other_acquirer(step: Step) -> Problem {
-    Problem::new(Code::InvalidState).with_detail(format!(
-        "the charge was made with another acquirer, a {} has to go to the same",
-        step.kind.as_str()
-    ))
-}
-
-/// 409: the order has a charge already.
-pub(crate) fn already_charged(first: ChargeId) -> Problem {
-    Problem::new(Code::OrderAlreadyCharged)
-        .with_detail("the order has a charge under another key")
-        .with_member("order_id")
-        .with_resource(first.to_string())
 }
 
 /// 400: the acquirer cannot do that at all.

@@ -39,6 +39,7 @@ mod ask;
 pub(crate) mod begin;
 pub(crate) mod carry;
 mod check;
+mod ending;
 pub(crate) mod in_process;
 mod night;
 mod note;
