@@ -8,7 +8,7 @@ use unavez_core::time::Time;
 use super::{Account, EntryKind, TenantNumber, rows};
 use crate::acquirer::{self, Kind};
 use crate::charge::life::Life;
-use crate::charge::{ChargeId, ChargeRequest};
+use crate::charge::{Charge, ChargeId, ChargeRequest, Status};
 use crate::money::Amount;
 use crate::request_id::RequestId;
 
@@ -80,7 +80,8 @@ pub(crate) fn insert(
     connection: &Connection,
     charge: &NewCharge<'_>,
     now: Time,
-) -> rusqlite::Result<ChargeRow> {
+) -> rusqlite::Result<(ChargeRow, Charge)> {
+    let metadata = charge.request.metadata.to_json();
     let mut insert = connection.prepare_cached(include_str!("sql/insert_charge_outside.sql"))?;
     insert.execute(rusqlite::params![
         charge.operation.as_bytes(),
@@ -91,10 +92,23 @@ pub(crate) fn insert(
         now.as_micros(),
         charge.fingerprint,
         charge.request_id.to_bytes(),
-        charge.request.metadata.to_json(),
+        &metadata,
         charge.suspected_duplicate_of.map(|id| *id.operation_id().record_id().as_bytes()),
     ])?;
-    Ok(ChargeRow(connection.last_insert_rowid()))
+    let written = Charge {
+        id: ChargeId::of(charge.operation.operation_id()),
+        order_id: charge.request.order_id.as_str().into(),
+        amount: charge.request.amount,
+        currency: charge.request.currency,
+        status: Status::Created,
+        amount_captured: 0,
+        amount_refunded: 0,
+        metadata,
+        suspected_duplicate_of: charge.suspected_duplicate_of,
+        next_action: None,
+        created_at: now,
+    };
+    Ok((ChargeRow(connection.last_insert_rowid()), written))
 }
 
 /// Writes where a charge stands.

@@ -399,7 +399,7 @@ impl Outside {
         let mut response = self.first_answer(record);
         if !definite.is_positive() {
             response.extensions_mut().insert(Code::ChargeDeclined);
-        } else if let Some(first) = conclusion.attempt.suspected_duplicate_of {
+        } else if let Some(first) = conclusion.attempt.charge.suspected_duplicate_of {
             self.metrics.suspect_duplicate();
             let (key, charge) = (record.key.log_hash(), conclusion.attempt.charge.id);
             tracing::warn!(%key, %charge, %first, "order was charged before under another key");
