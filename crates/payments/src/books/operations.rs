@@ -179,7 +179,11 @@ pub(crate) fn next_number(connection: &Connection, charge: ChargeRow, kind: Kind
 }
 
 /// Writes a claimed operation: open with an acquirer outside, done with the ledger.
-pub(crate) fn insert(connection: &Connection, new: &NewOperation<'_>, now: Time) -> rusqlite::Result<()> {
+pub(crate) fn insert(
+    connection: &Connection,
+    new: &NewOperation<'_>,
+    now: Time,
+) -> rusqlite::Result<OperationRow> {
     let request = match new.via {
         Via::Ledger => None,
         Via::Outside(account, outgoing) => Some((account, outgoing)),
@@ -207,7 +211,7 @@ pub(crate) fn insert(connection: &Connection, new: &NewOperation<'_>, now: Time)
         now.as_micros(),
         request.is_none().then_some(now.as_micros()),
     ])?;
-    Ok(())
+    Ok(OperationRow(connection.last_insert_rowid()))
 }
 
 /// Opens a released operation again, for the acquirer of today.

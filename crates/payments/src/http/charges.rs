@@ -35,7 +35,7 @@ use crate::charge::{ChargeId, ChargeRequest, Fault, OrderId, Status, TestToken, 
 use crate::metrics::Route;
 use crate::money::{Amount, Currency};
 use crate::outside::Outside;
-use crate::outside::begin::{Task, already_charged};
+use crate::outside::begin::Task;
 use crate::outside::carry::Errand;
 use crate::request_id::RequestId;
 use crate::service::App;
@@ -430,7 +430,7 @@ impl Job {
     }
 
     fn refuse_order(&self, charge: ChargeId) -> Finish {
-        let answer = post::problem_answer(&already_charged(charge), self.request_id);
+        let answer = post::problem_answer(&told::already_charged(charge), self.request_id);
         Finish {
             conclusion: Conclusion::Refused,
             answer: self.app.engine.seal(&self.tenant, &self.key, answer),
