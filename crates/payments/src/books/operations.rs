@@ -128,6 +128,12 @@ pub(crate) fn find(connection: &Connection, id: RecordId) -> rusqlite::Result<Op
     find.query_row([id.as_bytes()], read).optional()
 }
 
+/// Whether an operation is known here: for the ledger's charges, which hardly ever are, so all requests wait for this
+/// answer and not for the whole row.
+pub(crate) fn exists(connection: &Connection, id: RecordId) -> rusqlite::Result<bool> {
+    connection.prepare_cached(include_str!("sql/operation_exists.sql"))?.exists([id.as_bytes()])
+}
+
 /// One of a tenant's refunds.
 pub(crate) fn find_refund(
     connection: &Connection,

@@ -381,7 +381,9 @@ impl Job {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
         let places = self.app.books.places();
-        if let Some(known) = operations::find(tx, self.booking.operation)? {
+        if operations::exists(tx, self.booking.operation)?
+            && let Some(known) = operations::find(tx, self.booking.operation)?
+        {
             // It went outside, when that was the acquirer.
             let charge = charge_rows::read(tx, known.charge)?.life.charge;
             return Err(Abort::Refuse(Refusal::Before(Box::new(Past::of(&known, &charge)))));
