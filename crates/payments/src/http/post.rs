@@ -69,8 +69,7 @@ impl Received {
             recalled = app.store.recall(id);
             recalled.is_some()
         };
-        let entry =
-            door.admit_known(app.engine.realm(), tenant.clone(), self.head, self.body, is_known)?;
+        let entry = door.admit_known(app.engine.realm(), tenant.clone(), self.head, self.body, is_known)?;
         let answer = match (&entry, recalled) {
             (Entry::Admitted(admitted), Some((record, now))) => replay_plain(app, admitted, &record, now),
             _ => None,

@@ -226,7 +226,8 @@ impl Claiming {
     }
 
     fn claim_step(&self, tx: &WriteTx<'_>, record: Arc<Record>, step: Step) -> Result<Begun, Stop> {
-        let Some(standing) = charge_rows::to_step(tx, &self.outside.places, &record.tenant, step.charge)? else {
+        let Some(standing) = charge_rows::to_step(tx, &self.outside.places, &record.tenant, step.charge)?
+        else {
             return self.refuse(tx, record, &told::unknown_charge());
         };
         if standing.account.as_ref() != Some(self.outside.acquirer.account()) {

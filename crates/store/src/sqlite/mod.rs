@@ -73,11 +73,11 @@ use crate::clock::{Clock, SystemClock};
 use crate::{BoxFuture, Cursor, Due, Filter, Loaded, Page, Purged, Store, StoreError, Swap};
 
 pub use self::commands::Claimed;
+pub use self::digest_index::{Digest, DigestIndex, FindRows, IndexSpec};
 pub use self::error::{Abort, FinishInError, OpenError, SwapInError, TransactionError};
 pub use self::migrations::{AppliedMigration, Component, Migrate, Migration};
 pub use self::open::{Location, Options};
 pub use self::shared::Observer;
-pub use self::digest_index::{Digest, DigestIndex, FindRows, IndexSpec};
 pub use self::tx::{WriteTx, finish_in, swap_in};
 pub use self::viewer::Viewer;
 
@@ -388,8 +388,7 @@ impl SqliteStore {
             Some(record) => Some(record),
             None => {
                 let by_id = self.shared.by_id.clone();
-                let find =
-                    move |db: &Connection| records::find(db, id, &by_id.rows(db, id.as_bytes())?);
+                let find = move |db: &Connection| records::find(db, id, &by_id.rows(db, id.as_bytes())?);
                 self.read(find).await?.map(Arc::new)
             }
         };
