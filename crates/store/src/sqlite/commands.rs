@@ -51,29 +51,6 @@ pub(super) enum Ran {
     Tainted,
 }
 
-/// Nothing to do, but a reason for the writer to look up.
-pub(super) struct Nudge;
-
-impl Command for Nudge {
-    fn is_withdrawn(&self) -> bool {
-        true
-    }
-
-    fn run(&mut self, _: &WriteTx<'_>, _: Isolation) -> Ran {
-        Ran::Nothing
-    }
-
-    fn is_repeatable(&self) -> bool {
-        true
-    }
-
-    fn can_run_again(&self) -> bool {
-        false
-    }
-
-    fn answer(self: Box<Self>, _: Result<(), StoreError>) {}
-}
-
 /// A change of one record. It needs no savepoint: a failure after its first statement lets the batch fall.
 pub(super) struct SwapCommand {
     pub(super) id: RecordId,

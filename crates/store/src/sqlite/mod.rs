@@ -4,7 +4,7 @@
 //!    writing. Reading is free for everybody, with any SQLite tool.
 //! 2. One thread writes. It takes all that waits, commits once and answers all (`writer.rs`); a lone call is committed
 //!    at once.
-//! 3. A call that was answered is durable: its commit was synced before (`sync.rs`).
+//! 3. A call that was answered is durable: WAL with `synchronous = full`.
 //! 4. Recent records are held in memory as they were committed; repeats of their keys touch neither writer nor disk.
 //! 5. Business rows commit with the record: [`SqliteStore::claim_and_finish`] runs a whole operation in one commit, and
 //!    [`finish_in`] finishes a record inside [`SqliteStore::transaction`].
@@ -38,14 +38,12 @@ mod recent;
 mod records;
 mod rows;
 mod shared;
-mod sync;
 mod tx;
 mod viewer;
 mod writer;
 
 use std::fmt;
 use std::fs;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,14 +58,13 @@ use unavez_core::record::{Change, Claim, Fence, Finish, Record};
 use unavez_core::time::Time;
 
 use self::checkpoints::{BEGIN_PAGES, Checkpointer, Wal};
-use self::commands::{Command, Nudge, OneCommitCommand, SwapCommand, TransactionCommand};
+use self::commands::{Command, OneCommitCommand, SwapCommand, TransactionCommand};
 use self::error::unavailable;
 use self::lock::Lock;
 use self::queue::Queue;
 use self::readers::{Readers, not_queued, read_on};
 use self::recent::Recent;
 use self::shared::{Shared, enter_store_thread, is_store_thread};
-use self::sync::{Committed, Durability, Syncer, sync_wal_of};
 use self::writer::Writer;
 use crate::clock::{Clock, SystemClock};
 use crate::{BoxFuture, Cursor, Due, Filter, Loaded, Page, Purged, Store, StoreError, Swap};
@@ -158,7 +155,6 @@ impl SqliteStore {
             commands: Queue::new(options.queue_max),
             reads: Arc::new(Queue::new(options.queue_max)),
             recent: Recent::new(options.recent_bytes_max),
-            durability: Arc::new(Durability::new()),
             by_id,
             indexes,
             clock,
@@ -188,8 +184,6 @@ impl SqliteStore {
             )),
             None => None,
         };
-        let thread_error = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
-        let syncer = start_syncer(&shared).map_err(thread_error)?;
         let writer = Writer::new(Arc::clone(&shared), owned, options.file_bytes_max, wal, requests)?;
         let (closed, done) = watch::channel(false);
         let shared_by_writer = Arc::clone(&shared);
@@ -199,7 +193,6 @@ impl SqliteStore {
                 enter_store_thread();
                 // The writer's connection is the last to close: it empties the WAL. The lock goes after it.
                 let connection = run_to_the_end(writer, &shared_by_writer);
-                syncer.stop();
                 if let Some((readers, checkpointer)) = beside {
                     readers.stop();
                     checkpointer.stop();
@@ -208,7 +201,7 @@ impl SqliteStore {
                 drop(lock);
                 closed.send_replace(true);
             })
-            .map_err(thread_error)?;
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         let closer = Closer { shared: Arc::clone(&shared), thread: Mutex::new(Some(thread)), done };
         Ok(Self { shared, closer: Arc::new(closer) })
     }
@@ -313,7 +306,7 @@ impl SqliteStore {
         T: Send + 'static,
     {
         if self.shared.path.is_some() {
-            return read_on(&self.shared, read).await;
+            return read_on(&self.shared.reads, read).await;
         }
         // A database in memory has one connection, the writer's.
         self.transaction(move |tx| read(tx)).await.map_err(store_error)
@@ -423,25 +416,6 @@ impl SqliteStore {
         };
         self.transaction(purge).await.map_err(store_error)
     }
-}
-
-/// Starts the thread that makes commits durable. A database in memory has nothing to sync.
-fn start_syncer(shared: &Arc<Shared>) -> io::Result<Syncer> {
-    let remembering = Arc::clone(shared);
-    let on_durable = move |committed: &Committed, commands: usize, took: Duration| {
-        for (id, record) in committed.records.iter() {
-            remembering.recent.committed(*id, record.clone());
-        }
-        remembering.count_commit(commands, took);
-    };
-    let nudged = Arc::clone(shared);
-    // A full or closed queue is one that the writer is at anyway.
-    let nudge = move || drop(nudged.commands.push(Box::new(Nudge)));
-    let sync: Box<dyn FnMut() -> io::Result<()> + Send> = match shared.path.as_deref() {
-        Some(path) => Box::new(sync_wal_of(path)),
-        None => Box::new(|| Ok(())),
-    };
-    Syncer::start(Arc::clone(&shared.durability), sync, Box::new(on_durable), nudge)
 }
 
 /// Work of callers cannot make the writer panic; if a fault of ours does, nobody is left waiting for it.

@@ -23,9 +23,6 @@ const LIBRARY_LEAST: (&str, i32) = ("3.51.3", 3_051_003);
 /// neighbour's bytes. Smaller pages would write a quarter less; docs/design/001-group-commit.md has the numbers.
 const PAGE_BYTES: u32 = 4096;
 
-/// From here on a COMMIT does not wait for the disk.
-const SYNC_BESIDE: &str = "pragma synchronous = normal";
-
 /// How long to wait for a lock that a tool beside this process holds, such as the `sqlite3` shell in a transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 
@@ -139,8 +136,6 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Opens the database for writing, brings its schema up to date and raises the epoch: all earlier writers stop.
-///
-/// Everything up to here is synced by the library; the writer's own commits are synced beside it (`sync.rs`).
 pub(super) fn own(location: &Location, options: &Options, clock: &dyn Clock) -> Result<Owned, OpenError> {
     check_library()?;
     let path = match location {
@@ -161,7 +156,6 @@ pub(super) fn own(location: &Location, options: &Options, clock: &dyn Clock) -> 
     let clerk =
         Clerk::open(&connection, &indexes(options), file, options.unfiled_least).map_err(sql_error)?;
     connection.execute_batch("commit").map_err(sql_error)?;
-    connection.execute_batch(SYNC_BESIDE).map_err(sql_error)?;
     Ok(Owned { connection, realm, epoch, batch, migrations, clerk })
 }
 
@@ -311,7 +305,6 @@ pub(super) fn reopen(path: &Path, file_bytes_max: Option<u64>, epoch: i64) -> ru
         .optional()?;
     let Some((epoch, batch)) = raised else { return Ok(Reopened::Overtaken) };
     connection.execute_batch("commit")?;
-    connection.execute_batch(SYNC_BESIDE)?;
     Ok(Reopened::Owner { connection, epoch, batch })
 }
 

@@ -11,8 +11,7 @@ use tokio::sync::oneshot;
 use super::error::{needs_reopening, unavailable};
 use super::open::open_reader;
 use super::queue::{NotQueued, Queue};
-use super::shared::{Shared, enter_store_thread};
-use super::sync::Durability;
+use super::shared::enter_store_thread;
 use crate::StoreError;
 
 /// A read that waits for a connection. It answers its caller itself.
@@ -88,14 +87,13 @@ impl Reader {
 /// A caller's read: all its statements see one state of the database.
 pub(super) struct ReadCommand<T, F> {
     read: F,
-    durability: Arc<Durability>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
 impl<T, F> Read for ReadCommand<T, F>
 where
     F: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
-    T: Send + 'static,
+    T: Send,
 {
     fn run(self: Box<Self>, connection: Result<&Connection, &StoreError>) -> Trust {
         if self.reply.is_closed() {
@@ -116,8 +114,7 @@ where
                 (Err(unavailable(error)), trust)
             }
         };
-        let reply = self.reply;
-        self.durability.answer_read(move |fate| drop(reply.send(fate.and(outcome))));
+        drop(self.reply.send(outcome));
         trust
     }
 }
@@ -146,14 +143,13 @@ fn in_snapshot<T>(
 }
 
 /// Queues a read and waits for its result. Dropping the future withdraws a read that has not begun.
-pub(super) async fn read_on<T, F>(shared: &Shared, read: F) -> Result<T, StoreError>
+pub(super) async fn read_on<T, F>(queue: &Queue<Box<dyn Read>>, read: F) -> Result<T, StoreError>
 where
     F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     T: Send + 'static,
 {
     let (reply, answer) = oneshot::channel();
-    let durability = Arc::clone(&shared.durability);
-    shared.reads.push(Box::new(ReadCommand { read, durability, reply })).map_err(not_queued)?;
+    queue.push(Box::new(ReadCommand { read, reply })).map_err(not_queued)?;
     answer.await.unwrap_or_else(|_| Err(unavailable("the store was closed")))
 }
 

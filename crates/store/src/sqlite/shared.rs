@@ -14,12 +14,11 @@ use super::migrations::AppliedMigration;
 use super::queue::Queue;
 use super::readers::Read;
 use super::recent::Recent;
-use super::sync::Durability;
 use crate::clock::Clock;
 
-/// Hears about every durable commit, on a thread of the store's: it must not wait for anything.
+/// Hears about every commit, on the writer's thread: it must not wait for anything.
 pub trait Observer: Send + Sync + 'static {
-    /// A transaction of so many commands took so long, from its begin until it was durable.
+    /// A transaction of so many commands was committed in so long.
     fn committed(&self, commands: usize, took: Duration);
 }
 
@@ -27,7 +26,6 @@ pub(super) struct Shared {
     pub(super) commands: Queue<Box<dyn Command>>,
     pub(super) reads: Arc<Queue<Box<dyn Read>>>,
     pub(super) recent: Recent,
-    pub(super) durability: Arc<Durability>,
     /// Finds the row of a record.
     pub(super) by_id: DigestIndex,
     /// The other components' indexes.

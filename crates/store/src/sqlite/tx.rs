@@ -5,7 +5,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::BuildHasherDefault;
 use std::ops::Deref;
@@ -21,7 +21,6 @@ use super::digest_index::{Clerk, Digest, DigestHasher, DigestIndex, FindRows};
 use super::pending::Pending;
 use super::recent::Recent;
 use super::shared::Shared;
-use super::sync::Turn;
 use super::{FinishInError, SwapInError, records};
 use crate::Swap;
 use crate::rules::{Verdict, judge};
@@ -34,19 +33,11 @@ pub struct WriteTx<'a> {
     connection: &'a Connection,
     now: Time,
     recent: &'a Recent,
-    /// What committed batches have left that are not durable yet, the newest last.
-    ahead: &'a VecDeque<Ahead>,
     clerk: &'a Clerk,
     by_id: &'a DigestIndex,
     changes: RefCell<Changes>,
     pending: RefCell<Pending>,
     trouble: Cell<Option<Trouble>>,
-}
-
-/// A batch whose records are not among the recent ones yet, because it is not durable.
-pub(super) struct Ahead {
-    pub(super) turn: Turn,
-    pub(super) records: Arc<Records>,
 }
 
 /// Why nothing of a batch may be committed.
@@ -58,13 +49,10 @@ pub(super) enum Trouble {
     Misremembered,
 }
 
-/// Records as a batch leaves them; `None`: no record.
-pub(super) type Records = HashMap<RecordId, Option<Arc<Record>>, BuildHasherDefault<DigestHasher>>;
-
 #[derive(Default)]
 struct Changes {
     /// What the batch sees under an id; `None`: no record.
-    records: Records,
+    records: HashMap<RecordId, Option<Arc<Record>>, BuildHasherDefault<DigestHasher>>,
     /// What the work that runs now has overwritten in `records`, oldest first.
     overwritten: Vec<(RecordId, Option<Option<Arc<Record>>>)>,
 }
@@ -105,18 +93,11 @@ pub(super) enum Undone<E> {
 }
 
 impl<'a> WriteTx<'a> {
-    pub(super) fn new(
-        connection: &'a Connection,
-        now: Time,
-        shared: &'a Shared,
-        ahead: &'a VecDeque<Ahead>,
-        clerk: &'a Clerk,
-    ) -> Self {
+    pub(super) fn new(connection: &'a Connection, now: Time, shared: &'a Shared, clerk: &'a Clerk) -> Self {
         Self {
             connection,
             now,
             recent: &shared.recent,
-            ahead,
             clerk,
             by_id: &shared.by_id,
             changes: RefCell::default(),
@@ -171,9 +152,7 @@ impl<'a> WriteTx<'a> {
 
     /// What is known about an id without asking the database.
     fn remembered(&self, id: RecordId) -> Option<Option<Arc<Record>>> {
-        let changed = self.changes.borrow().records.get(&id).cloned();
-        let ahead = || self.ahead.iter().rev().find_map(|ahead| ahead.records.get(&id).cloned());
-        changed.or_else(ahead).or_else(|| self.recent.find(id).map(Some))
+        self.changes.borrow().records.get(&id).cloned().or_else(|| self.recent.find(id).map(Some))
     }
 
     /// Notes what this transaction leaves under an id.
@@ -310,7 +289,7 @@ impl<'a> WriteTx<'a> {
 
 /// What a transaction did.
 pub(super) struct Done {
-    pub(super) records: Records,
+    pub(super) records: HashMap<RecordId, Option<Arc<Record>>, BuildHasherDefault<DigestHasher>>,
     pub(super) entries: Pending,
 }
 

@@ -1,25 +1,24 @@
 //! The one thread that writes: group commit.
 //!
-//! 1. It takes every command that waits, runs them in one transaction, commits once, and hands them over to be synced and
-//!    answered (`sync.rs`). There is no timer: a lone command is committed at once, and under load batches form while the
-//!    previous ones are run and synced.
+//! 1. It takes every command that waits, runs them in one transaction, commits once, and answers all. There is no
+//!    timer: a lone command is committed at once, and under load batches form while the previous one is synced.
 //! 2. A command that fails undoes itself alone. If the transaction falls beneath a batch (a full disk does that), the
 //!    commands that can run again do so one by one, and the others are told that nothing happened.
 //! 3. Nothing commits on this connection but the writer's own COMMIT: work that outlives its transaction, or sends one
 //!    itself, is rolled back by the commit hook.
 //! 4. Every commit names the epoch; if another process has raised it, this one never writes again.
-//! 5. A failed COMMIT, and a commit whose sync failed, is in doubt until the file was opened anew: the number of the last batch in it tells whether it
+//! 5. A failed COMMIT is in doubt until the file was opened anew: the number of the last batch in it tells whether it
 //!    happened. Only if that fails too do callers learn that they are in doubt.
 //! 6. After an I/O error the file is opened anew and everything remembered of it is dropped.
 
-use std::collections::VecDeque;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rusqlite::{Connection, ErrorCode, params};
+use unavez_core::identity::RecordId;
+use unavez_core::record::Record;
 use unavez_core::time::Time;
 
 use super::checkpoints::Wal;
@@ -29,8 +28,7 @@ use super::error::{needs_reopening, unavailable};
 use super::open::{Owned, Reopened, reopen};
 use super::queue::Queue;
 use super::shared::Shared;
-use super::sync::{Committed, Doubtful, HandedOver};
-use super::tx::{Ahead, Trouble, WriteTx};
+use super::tx::{Trouble, WriteTx};
 use crate::StoreError;
 
 /// Most commands of one transaction: bounds how long the first of them waits for the last.
@@ -43,8 +41,6 @@ pub(super) struct Writer {
     file_bytes_max: Option<u64>,
     state: State,
     clerk: Clerk,
-    /// What is committed and not durable yet, oldest first.
-    ahead: VecDeque<Ahead>,
     epoch: i64,
     /// Number of the last commit.
     batch: i64,
@@ -104,7 +100,6 @@ impl Writer {
             file_bytes_max,
             state: State::Doubtful,
             clerk: owned.clerk,
-            ahead: VecDeque::new(),
             epoch: owned.epoch,
             batch: owned.batch,
             may_commit: Arc::default(),
@@ -152,20 +147,16 @@ impl Writer {
     }
 
     fn perform(&mut self, mut batch: Vec<Box<dyn Command>>) {
-        if self.shared.durability.has_failed() {
-            self.give_up_connection(State::Doubtful);
-        }
         if let Err(error) = self.ensure_open() {
             return answer(batch, &Err(error));
         }
-        self.forget_what_is_durable();
         batch.sort_by_key(|command| !command.is_repeatable());
         let attempted = match self.attempt(&mut batch, Isolation::Bare) {
             Err(Failure::Tainted) => self.attempt(&mut batch, Isolation::Savepoints),
             attempted => attempted,
         };
         let failure = match attempted {
-            Ok(committed) => return self.hand_over(batch, committed),
+            Ok(()) => return answer(batch, &Ok(())),
             Err(failure) => failure,
         };
         match failure.seen_as_doubt() {
@@ -190,29 +181,6 @@ impl Writer {
         }
     }
 
-    /// Has a batch made durable, and then answered. One that only read rests on what was committed before it.
-    fn hand_over(&mut self, commands: Vec<Box<dyn Command>>, committed: Option<Committed>) {
-        let durability = &self.shared.durability;
-        let turn = match &committed {
-            Some(committed) => {
-                let turn = durability.announced();
-                self.ahead.push_back(Ahead { turn, records: Arc::clone(&committed.records) });
-                turn
-            }
-            None if self.ahead.is_empty() => return answer(commands, &Ok(())),
-            None => durability.announced(),
-        };
-        durability.hand_over(HandedOver { turn, commands, committed });
-    }
-
-    /// Durable records are among the recent ones.
-    fn forget_what_is_durable(&mut self) {
-        let durable = self.shared.durability.durable();
-        while self.ahead.front().is_some_and(|ahead| ahead.turn <= durable) {
-            self.ahead.pop_front();
-        }
-    }
-
     /// A batch fell as a whole: what can run again runs alone, so that only the guilty command fails.
     fn perform_singly(&mut self, batch: Vec<Box<dyn Command>>, error: &rusqlite::Error) {
         for command in batch {
@@ -224,17 +192,13 @@ impl Writer {
         }
     }
 
-    /// Runs a batch in one transaction and commits it. `None`: it wrote nothing.
-    fn attempt(
-        &mut self,
-        batch: &mut [Box<dyn Command>],
-        isolation: Isolation,
-    ) -> Result<Option<Committed>, Failure> {
+    /// Runs a batch in one transaction and commits it.
+    fn attempt(&mut self, batch: &mut [Box<dyn Command>], isolation: Isolation) -> Result<(), Failure> {
         let State::Open(connection) = &self.state else { return Err(Failure::Overtaken) };
         let started = Instant::now();
         step(connection, "begin immediate").map_err(Failure::NotBegun)?;
         let now = self.shared.clock.now();
-        let tx = WriteTx::new(connection, now, &self.shared, &self.ahead, &self.clerk);
+        let tx = WriteTx::new(connection, now, &self.shared, &self.clerk);
         let run = run_all(&tx, batch, isolation);
         let done = tx.into_done();
         let wrote = match run {
@@ -247,7 +211,8 @@ impl Writer {
         if !wrote {
             // Nothing to make durable, so nothing to wait for.
             roll_back(connection);
-            return Ok(None);
+            self.remember(done.records);
+            return Ok(());
         }
         let filed = self.clerk.file(connection, &done.entries).map_err(Failure::RolledBack);
         let filed =
@@ -256,7 +221,16 @@ impl Writer {
             })?;
         self.batch += 1;
         self.clerk.committed(done.entries, &filed);
-        Ok(Some(Committed { number: self.batch, records: Arc::new(done.records), started }))
+        self.remember(done.records);
+        self.shared.count_commit(batch.len(), started.elapsed());
+        Ok(())
+    }
+
+    /// Teaches the memory what the file holds now.
+    fn remember(&self, records: impl IntoIterator<Item = (RecordId, Option<Arc<Record>>)>) {
+        for (id, record) in records {
+            self.shared.recent.committed(id, record);
+        }
     }
 
     fn commit(&self, connection: &Connection, now: Time) -> Result<(), Failure> {
@@ -267,43 +241,26 @@ impl Writer {
         if stamped == 0 {
             return Err(Failure::Overtaken);
         }
-        self.shared.durability.announce();
         self.may_commit.store(true, Ordering::Relaxed);
         let committed = step(connection, "commit");
         self.may_commit.store(false, Ordering::Relaxed);
         committed.map_err(|error| match error.sqlite_error_code() {
-            // The first was refused before anything was written: a deferred constraint of the caller's tables. With the
-            // second a frame of the WAL did not fit; the one that says "committed" is the last, so it is not there. (A
-            // sync that finds no space is an I/O error.)
-            Some(ErrorCode::ConstraintViolation | ErrorCode::DiskFull) => {
-                self.shared.durability.nothing_came();
-                Failure::RolledBack(error)
-            }
+            // Refused before anything was written: a deferred constraint of the caller's tables.
+            Some(ErrorCode::ConstraintViolation) => Failure::RolledBack(error),
+            // A frame of the WAL did not fit; the one that says "committed" is the last, so it is not there. (A sync
+            // that finds no space is an I/O error.)
+            Some(ErrorCode::DiskFull) => Failure::RolledBack(error),
             _ => Failure::CommitInDoubt(error),
         })
     }
 
-    /// Opens the file anew if it is in doubt, and decides what was not durable.
+    /// Opens the file anew if it is in doubt.
     fn ensure_open(&mut self) -> Result<(), StoreError> {
         match self.state {
             State::Open(_) => return Ok(()),
             State::Overtaken => return Err(overtaken()),
             State::Doubtful => {}
         }
-        let Doubtful { batches, failure } = self.shared.durability.stop();
-        let why = failure.unwrap_or_else(|| "the database was opened anew".into());
-        let opened = self.open_anew();
-        self.ahead.clear();
-        self.shared.recent.clear();
-        for HandedOver { commands, committed, .. } in batches {
-            let number = committed.map(|committed| committed.number);
-            answer(commands, &self.fate(number, &opened, &why));
-        }
-        self.shared.durability.go_on(&opened.clone().and(Err(unavailable(why))));
-        opened
-    }
-
-    fn open_anew(&mut self) -> Result<(), StoreError> {
         let path = self.path.as_deref().ok_or_else(|| unavailable("the database in memory is lost"))?;
         match reopen(path, self.file_bytes_max, self.epoch).map_err(unavailable)? {
             Reopened::Owner { connection, epoch, batch } => {
@@ -318,21 +275,6 @@ impl Writer {
         }
     }
 
-    /// What became of a commit that was not known to be durable, now that the file was opened anew; `None`: it wrote
-    /// nothing, and what it read may be gone.
-    fn fate(
-        &self,
-        number: Option<i64>,
-        opened: &Result<(), StoreError>,
-        why: &dyn fmt::Display,
-    ) -> Result<(), StoreError> {
-        match (opened, number) {
-            (Ok(()), Some(number)) if number <= self.batch => Ok(()),
-            (Ok(()), _) | (Err(_), None) => Err(unavailable(why)),
-            (Err(reopening), Some(_)) => Err(StoreError::InDoubt(format!("{why}; then {reopening}").into())),
-        }
-    }
-
     /// What is remembered of the file may be wrong from now on.
     fn give_up_connection(&mut self, state: State) {
         self.state = state;
@@ -342,8 +284,11 @@ impl Writer {
     fn fate_of_doubtful_commit(&mut self, error: &rusqlite::Error) -> Result<(), StoreError> {
         let number = self.batch + 1;
         self.give_up_connection(State::Doubtful);
-        let opened = self.ensure_open();
-        self.fate(Some(number), &opened, error)
+        match self.ensure_open() {
+            Ok(()) if self.batch == number => Ok(()),
+            Ok(()) => Err(unavailable(error)),
+            Err(reopening) => Err(StoreError::InDoubt(format!("{error}; then {reopening}").into())),
+        }
     }
 }
 
@@ -406,20 +351,12 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, ManualClock};
     use crate::sqlite::checkpoints::BEGIN_PAGES;
-    use crate::sqlite::commands::{Nudge, TransactionCommand};
+    use crate::sqlite::commands::TransactionCommand;
     use crate::sqlite::open::{Location, Options, own};
     use crate::sqlite::recent::Recent;
-    use crate::sqlite::sync::{Durability, Syncer};
-    use crate::sqlite::{TransactionError, start_syncer};
 
-    /// A writer without a thread, and the folder its file lies in. Its commits are synced.
+    /// A writer without a thread, and the folder its file lies in.
     fn writer() -> (Writer, tempfile::TempDir) {
-        let (writer, folder) = unsynced_writer();
-        start_syncer(&writer.shared).unwrap();
-        (writer, folder)
-    }
-
-    fn unsynced_writer() -> (Writer, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
@@ -431,7 +368,6 @@ mod tests {
             commands: Queue::new(1),
             reads: Arc::new(Queue::new(1)),
             recent: Recent::new(1 << 20),
-            durability: Arc::new(Durability::new()),
             clock,
             realm: owned.realm.clone(),
             migrations: Vec::new(),
@@ -451,57 +387,12 @@ mod tests {
         (writer.unwrap(), folder)
     }
 
-    type Answer = tokio::sync::oneshot::Receiver<Result<(), TransactionError<rusqlite::Error>>>;
-
-    /// Runs one command that creates a table.
-    fn create_table(writer: &mut Writer, name: &'static str) -> Answer {
-        let (reply, answer) = tokio::sync::oneshot::channel();
+    /// Commits one command that creates a table.
+    fn commit_table(writer: &mut Writer, name: &'static str) {
+        let (reply, mut answer) = tokio::sync::oneshot::channel();
         let work = move |tx: &WriteTx<'_>| tx.execute_batch(&format!("create table {name} (x any) strict"));
         writer.perform(vec![Box::new(TransactionCommand { work: Some(work), outcome: None, reply })]);
-        answer
-    }
-
-    fn commit_table(writer: &mut Writer, name: &'static str) {
-        create_table(writer, name).blocking_recv().unwrap().unwrap();
-    }
-
-    #[test]
-    fn p12_a_commit_whose_sync_failed_is_looked_for_in_the_file() {
-        let (mut writer, _folder) = unsynced_writer();
-        let (nudge, nudged) = std::sync::mpsc::channel();
-        let mut disk = [Err(std::io::Error::other("gone")), Ok(())].into_iter();
-        let sync = move || disk.next().unwrap_or(Ok(()));
-        let nudge = move || nudge.send(()).unwrap_or_default();
-        let durability = Arc::clone(&writer.shared.durability);
-        Syncer::start(durability, sync, Box::new(|_, _, _| {}), nudge).unwrap();
-
-        let mut first = create_table(&mut writer, "one");
-        nudged.recv().unwrap();
-        assert!(first.try_recv().is_err(), "nothing is known of it yet");
-        let epoch = writer.epoch;
-        writer.perform(vec![Box::new(Nudge)]);
-        first.blocking_recv().unwrap().unwrap();
-        assert_eq!(writer.epoch, epoch + 1, "the file was opened anew, which makes certain what is in it");
-        commit_table(&mut writer, "two");
-    }
-
-    #[test]
-    fn p12_a_commit_whose_sync_failed_stays_in_doubt_while_the_file_cannot_be_opened() {
-        let (mut writer, _folder) = unsynced_writer();
-        let (nudge, nudged) = std::sync::mpsc::channel();
-        let sync = || Err(std::io::Error::other("gone"));
-        let nudge = move || nudge.send(()).unwrap_or_default();
-        let durability = Arc::clone(&writer.shared.durability);
-        Syncer::start(durability, sync, Box::new(|_, _, _| {}), nudge).unwrap();
-
-        let first = create_table(&mut writer, "one");
-        nudged.recv().unwrap();
-        let elsewhere = writer.path.as_ref().unwrap().with_file_name("elsewhere");
-        std::fs::create_dir(&elsewhere).unwrap();
-        writer.path = Some(elsewhere);
-        writer.perform(vec![Box::new(Nudge)]);
-        let fate = first.blocking_recv().unwrap();
-        assert!(matches!(fate, Err(TransactionError::Store(StoreError::InDoubt(_)))), "{fate:?}");
+        answer.try_recv().unwrap().unwrap();
     }
 
     fn doubt() -> rusqlite::Error {
