@@ -27,6 +27,7 @@ use crate::books::webhooks::{self, EventState};
 use crate::books::{EventKind, OperationStanding, Places, TenantNumber, booking};
 use crate::charge::request::Capture;
 use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId};
+use crate::crash::{self, Point};
 use crate::http::post::Stage;
 use crate::http::told::{self, Past, Told};
 use crate::money::Amount;
@@ -360,6 +361,7 @@ impl Claiming {
         self.outside.happened_in(tx, operation.row, tx.now(), happened)?;
         let outgoing = operations::outgoing(tx, operation.row)?;
         let charge = charge_rows::read(tx, operation.charge)?.life.charge;
+        crash::reached(Point::DuringClaim);
         let attempt = Attempt { record, operation, charge, outgoing, suspected_duplicate_of };
         Ok(Begun::Sends(Box::new(attempt)))
     }
@@ -424,8 +426,7 @@ pub(crate) fn charge_to_step(
     charge: Option<ChargeId>,
 ) -> rusqlite::Result<Option<Standing>> {
     let Some(charge) = charge else { return Ok(None) };
-    let Some(row) = charge_rows::row_of(tx, places, charge.operation_id().record_id())?
-    else {
+    let Some(row) = charge_rows::row_of(tx, places, charge.operation_id().record_id())? else {
         return Ok(None);
     };
     let standing = charge_rows::read(tx, row)?;
