@@ -41,6 +41,7 @@ pub mod money;
 pub mod server;
 pub mod settings;
 
+mod crash;
 mod hex;
 mod http;
 mod metrics;

@@ -29,6 +29,7 @@ use crate::books::{EventKind, OperationStanding, TenantNumber, booking};
 use crate::charge::life::Step;
 use crate::charge::request::Capture;
 use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId};
+use crate::crash::{self, Point};
 use crate::http::post::Stage;
 use crate::http::told::{self, Past, Told};
 use crate::money::Amount;
@@ -383,6 +384,7 @@ impl Claiming {
             detail: None,
         };
         self.outside.happened_in(tx, operation.row, tx.now(), happened)?;
+        crash::reached(Point::DuringClaim);
         Ok(Box::new(Attempt { record, operation, charge, outgoing }))
     }
 

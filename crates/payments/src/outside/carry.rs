@@ -24,6 +24,7 @@ use super::{Halt, Outside};
 use crate::acquirer::{Answer, Reason, Standing};
 use crate::books::operations;
 use crate::books::{EventKind, OperationStanding};
+use crate::crash::{self, Point};
 use crate::http::post::{self, Stage};
 use crate::http::told;
 use crate::metrics::Route;
@@ -153,6 +154,7 @@ async fn begin_once(
     let stage = Arc::new(Stage::default());
     let entry = claiming.outside.entry(admitted, next);
     let begin = Begin { entry, claiming: claiming.clone(), stage: Arc::clone(&stage) };
+    crash::reached(Point::BeforeClaim);
     let mut commit = Box::pin(begin.run());
     let committed = match timeout(timings.store_timeout, &mut commit).await {
         Ok(committed) => committed,
@@ -223,6 +225,7 @@ impl Outside {
 
     /// Sends, and writes down what came of it.
     async fn carry(self: &Arc<Self>, started: Started, request_id: RequestId, reply: Reply) {
+        crash::reached(Point::AfterClaim);
         let Started { attempt, stopwatch } = started;
         let sent_at = self.now();
         let answer = match self.ask_first(&attempt).await {
@@ -265,9 +268,12 @@ impl Outside {
         }
         let limit = self.engine.timings().outside_timeout;
         let subject = attempt.operation.subject();
+        crash::reached(Point::BeforeSend);
         let call = timeout(limit, self.acquirer.send(&subject, &attempt.outgoing));
         let late = |what: String| Answer::CannotSay(Reason(what.into()));
-        match stopwatch.run(call).await {
+        let answered = stopwatch.run(call).await;
+        crash::reached(Point::AfterSend);
+        match answered {
             Some(Ok(answer)) => answer,
             Some(Err(_)) => late(format!("no answer within {limit:?}")),
             None => late("stopped at the attempt's deadline".to_owned()),
@@ -281,7 +287,9 @@ impl Outside {
         let write = || self.write(Arc::clone(&conclusion));
         let late = || reply.send(conclusion.unstored());
         let ending = conclusion.ending.in_words();
-        match self.engine.persist_by(record.id, record.fence, ending, write, until, late).await {
+        let settled = self.engine.persist_by(record.id, record.fence, ending, write, until, late).await;
+        crash::reached(Point::AfterFinish);
+        match settled {
             Settled::Stored { record } => reply.send(self.stored(&conclusion, &record)),
             Settled::Seen { record, in_doubt: false } => reply.send(self.truth(&record, Ran::Itself)),
             // A write in doubt that can be seen is not yet a write that is safe.
@@ -311,6 +319,7 @@ impl Outside {
     }
 
     fn conclude_in(&self, tx: &WriteTx<'_>, conclusion: &Conclusion) -> Result<Swap, Halt> {
+        crash::reached(Point::BeforeFinish);
         let Conclusion { attempt, ending, .. } = conclusion;
         let swap = match ending {
             Ending::Settles(definite, report) => {
@@ -330,6 +339,7 @@ impl Outside {
             let happened = Happened { detail: None, ..conclusion.happened(EventKind::Sent, &attempt.record) };
             self.happened_in(tx, attempt.operation.row, conclusion.sent_at, happened)?;
         }
+        crash::reached(Point::DuringFinish);
         Ok(swap)
     }
 
