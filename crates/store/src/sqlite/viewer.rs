@@ -70,7 +70,8 @@ impl Viewer {
     pub fn find(&self, tenant: &Tenant, key: &Key) -> Result<Option<Record>, StoreError> {
         let id = RecordId::of(&self.realm, tenant, key);
         let find = || {
-            let positions = self.connection.find_rows(&DigestIndex::beside(&records::BY_ID), id.as_bytes())?;
+            let positions =
+                self.connection.find_rows(&DigestIndex::beside(&records::BY_ID), id.as_bytes())?;
             records::find(&self.connection, id, &positions)
         };
         let record = find().map_err(unavailable)?;
