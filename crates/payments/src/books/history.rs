@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension};
 use unavez_core::identity::{OperationId, RecordId, Tenant};
 use unavez_core::time::Time;
 
-use super::places::Places;
 use super::operations::{self, Operation, OperationStanding};
+use super::places::Places;
 use super::{Anomaly, Books, BooksError, KeyEvent, anomalies, charge_rows, events, rows, within};
 use crate::acquirer::{Account, Kind};
 use crate::charge::ChargeId;

@@ -38,7 +38,7 @@ pub struct Watch {
     /// Set to true, it ends the copying with [`CopyError::Interrupted`].
     pub stop: Arc<AtomicBool>,
     /// Hears how far it is.
-    pub report: Box<dyn Fn(Progress)>,
+    pub report: Box<dyn Fn(Progress) + Send>,
 }
 
 /// How far a copying is.
