@@ -2,10 +2,12 @@
 
 mod acquirer;
 mod api_keys;
+mod backup;
 mod bench;
 mod client;
 mod command;
 mod console;
+mod copying;
 mod duration;
 mod exit;
 mod explain;
@@ -14,6 +16,7 @@ mod lab;
 mod migrate;
 mod number;
 mod output;
+mod restore;
 mod serve;
 mod settings;
 mod time;

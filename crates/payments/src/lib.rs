@@ -37,6 +37,7 @@ pub mod acquirer;
 pub mod auth;
 pub mod books;
 pub mod charge;
+pub mod copies;
 pub mod money;
 pub mod server;
 pub mod settings;

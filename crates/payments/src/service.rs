@@ -21,6 +21,7 @@ use crate::acquirer::Acquirer;
 use crate::acquirer::sandbox::Sandbox;
 use crate::auth::{Gate, KeyFileError};
 use crate::books::{self, Books, Tenants};
+use crate::copies;
 use crate::http::{self as api, edge::Inside};
 use crate::metrics::{CommitWatch, EngineWatch, Metrics};
 use crate::night::Night;
@@ -116,6 +117,7 @@ impl Payments {
         let store = tokio::task::spawn_blocking(move || SqliteStore::open(location, options))
             .await
             .map_err(|_| OpenError::Interrupted)??;
+        settings.ask_first_until = copies::ask_first_until(&store, settings.ask_first_until).await?;
         let furnished = async {
             seals::check(&store, seal_keys.as_ref()).await?;
             let gate = owned_gate(&store, gate, &settings).await?;
@@ -172,6 +174,9 @@ impl Payments {
             };
             Arc::new(Outside::new(acquirer, store.clone(), engine.clone(), Arc::clone(&metrics), told))
         });
+        if outside.is_none() {
+            copies::warn_of_ledger(settings.ask_first_until, store.clock().now());
+        }
         let kind = match &outside {
             None => Kind::Transactional,
             Some(outside) => Kind::Recoverable(Hook::new(Asking(Arc::clone(outside)))),

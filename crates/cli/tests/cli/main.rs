@@ -7,6 +7,7 @@ mod api_keys;
 mod bench;
 mod config;
 mod console;
+mod copies;
 mod crash;
 mod help;
 mod keys;
