@@ -126,13 +126,13 @@ pub(crate) fn run(command: &KeysCommand) -> Result<Exit, Failure> {
 
 /// A key as `list` and `show` print it; the names are those of `GET /v1/idempotency-keys/{key}`.
 #[derive(Debug, PartialEq, Serialize)]
-struct Row {
+pub(crate) struct Row {
     tenant: String,
     key: String,
     state: &'static str,
     expired: bool,
-    outcome: Option<&'static str>,
-    status: Option<u16>,
+    pub(crate) outcome: Option<&'static str>,
+    pub(crate) status: Option<u16>,
     attempts: u32,
     created_at: String,
     finished_at: Option<String>,
@@ -144,7 +144,7 @@ struct Row {
 }
 
 impl Row {
-    fn new(record: &Record, now: Time) -> Self {
+    pub(crate) fn new(record: &Record, now: Time) -> Self {
         let mut row = Self {
             tenant: record.tenant.as_str().to_owned(),
             key: record.key.as_str().to_owned(),
@@ -172,7 +172,7 @@ impl Row {
         row
     }
 
-    fn state_word(&self) -> String {
+    pub(crate) fn state_word(&self) -> String {
         if self.expired { "expired".to_owned() } else { self.state.to_owned() }
     }
 }
@@ -253,7 +253,7 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn page(row: &Row) -> String {
+pub(crate) fn page(row: &Row) -> String {
     let unknown = || "-".to_owned();
     let lines = [
         ["key", &row.key],
@@ -321,7 +321,7 @@ async fn purge_file(
     })
 }
 
-fn open(store: &DatabaseFile) -> Result<Viewer, Failure> {
+pub(crate) fn open(store: &DatabaseFile) -> Result<Viewer, Failure> {
     let path = existing_file(store)?;
     Viewer::open(path).map_err(|error| match error {
         // Readable, and not to be opened: the folder is on a read-only mount, or not ours to write in.
@@ -347,12 +347,12 @@ fn existing_file(store: &DatabaseFile) -> Result<&Path, Failure> {
 
 /// The store's own clock follows this one; the little they may differ only matters for the word "expired".
 #[expect(clippy::disallowed_methods, reason = "decides nothing: it only labels what is printed")]
-fn wall_clock() -> Time {
+pub(crate) fn wall_clock() -> Time {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Time::from_micros(0).plus(since_epoch)
 }
 
-fn tenant(name: &str) -> Result<Tenant, String> {
+pub(crate) fn tenant(name: &str) -> Result<Tenant, String> {
     Tenant::parse(name).map_err(|error| error.to_string())
 }
 

@@ -17,6 +17,7 @@ mod output;
 mod serve;
 mod settings;
 mod time;
+mod trace;
 
 use std::process::ExitCode;
 

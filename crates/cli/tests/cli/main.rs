@@ -13,3 +13,4 @@ mod keys;
 mod lab;
 mod serve;
 mod support;
+mod trace;

@@ -379,7 +379,13 @@ impl Job {
             SameOrder::Allow => None,
             SameOrder::Warn | SameOrder::Refuse => {
                 let since = now.minus(settings.same_order_window);
-                booking::charge_of_order(tx, places, self.booking.tenant, &self.booking.request.order_id, since)?
+                booking::charge_of_order(
+                    tx,
+                    places,
+                    self.booking.tenant,
+                    &self.booking.request.order_id,
+                    since,
+                )?
             }
         };
         if let (Some(first), SameOrder::Refuse) = (charged_before, settings.same_order) {

@@ -276,7 +276,8 @@ impl Job {
             return Err(Abort::Refuse(Refusal::Past(Box::new(past))));
         }
         let refused = |problem: &Problem| Ok(Told::refusal(problem, self.request_id));
-        let Some(mut standing) = charge_to_step(tx, self.app.books.places(), tenant, self.step.charge)? else {
+        let Some(mut standing) = charge_to_step(tx, self.app.books.places(), tenant, self.step.charge)?
+        else {
             return refused(&unknown_charge());
         };
         if standing.account.is_some() {

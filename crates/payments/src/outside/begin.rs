@@ -424,8 +424,7 @@ pub(crate) fn charge_to_step(
     charge: Option<ChargeId>,
 ) -> rusqlite::Result<Option<Standing>> {
     let Some(charge) = charge else { return Ok(None) };
-    let Some(row) = charge_rows::row_of(tx, places, charge.operation_id().record_id())?
-    else {
+    let Some(row) = charge_rows::row_of(tx, places, charge.operation_id().record_id())? else {
         return Ok(None);
     };
     let standing = charge_rows::read(tx, row)?;

@@ -70,13 +70,13 @@ use crate::clock::{Clock, SystemClock};
 use crate::{BoxFuture, Cursor, Due, Filter, Loaded, Page, Purged, Store, StoreError, Swap};
 
 pub use self::commands::Claimed;
+pub use self::digest_index::{Digest, DigestIndex, FindRows, IndexSpec};
 pub use self::error::{Abort, FinishInError, OpenError, SwapInError, TransactionError};
 pub use self::migrations::{AppliedMigration, Component, Migrate, Migration};
 pub use self::open::{Location, Options};
 pub use self::shared::Observer;
-pub use self::digest_index::{Digest, DigestIndex, FindRows, IndexSpec};
 pub use self::tx::{WriteTx, finish_in, swap_in};
-pub use self::viewer::Viewer;
+pub use self::viewer::{ReadError, Viewer};
 
 /// Most records that one transaction of a purge deletes. Each dirties a page of every index it leaves, so a larger bite
 /// would hold up the calls behind it.
@@ -381,8 +381,7 @@ impl SqliteStore {
             Some(record) => Some(record),
             None => {
                 let by_id = self.shared.by_id.clone();
-                let find =
-                    move |db: &Connection| records::find(db, id, &by_id.rows(db, id.as_bytes())?);
+                let find = move |db: &Connection| records::find(db, id, &by_id.rows(db, id.as_bytes())?);
                 self.read(find).await?.map(Arc::new)
             }
         };

@@ -152,7 +152,8 @@ pub(super) fn own(location: &Location, options: &Options, clock: &dyn Clock) -> 
         Location::File(path) => Some(path.as_path()),
         Location::Memory => None,
     };
-    let clerk = Clerk::open(&connection, &indexes(options), file, options.unfiled_least).map_err(sql_error)?;
+    let clerk =
+        Clerk::open(&connection, &indexes(options), file, options.unfiled_least).map_err(sql_error)?;
     connection.execute_batch("commit").map_err(sql_error)?;
     Ok(Owned { connection, realm, epoch, batch, migrations, clerk })
 }
