@@ -49,6 +49,7 @@ mod seals;
 mod service;
 
 pub use books::{Books, COMPONENT};
+pub use outside::by_hand::{ByHand, NotRuled, Operator, Refusal, Ruled, Ruling, RulingReason, Witness};
 pub use owner::OwnerConflict;
 pub use service::{OpenError, Payments};
 pub use settings::{AcquirerKind, Limits, SameOrder, Settings};

@@ -1,6 +1,6 @@
 //! `unavez trace`: one command that says whether an order was charged twice.
 
-use crate::support::{Serve, folder, run};
+use crate::support::{Serve, folder, run, send};
 
 #[test]
 fn answers_beside_the_service_and_after_it() {
@@ -44,9 +44,8 @@ fn what_nobody_knows_exits_1_and_says_where_it_looked() {
 fn a_key_that_made_no_charge_is_shown_alone() {
     let folder = folder();
     let serve = Serve::start(folder.path());
-    let cancel =
-        crate::support::send(serve.address, "POST", "/v1/idempotency-keys/never/cancel", &[], Some("{}"))
-            .unwrap();
+    let path = "/v1/idempotency-keys/never/cancel";
+    let cancel = send(serve.address, "POST", path, &["Idempotency-Key: c"], Some("{}")).unwrap();
     assert_eq!(cancel.status, 200, "{cancel:?}");
     let found = run(folder.path(), ["trace", "never", "--format", "json"]).json(0);
     assert_eq!(

@@ -127,7 +127,7 @@ impl Outside {
         }))
     }
 
-    async fn asked(self: &Arc<Self>, operation: Operation, detail: Box<str>) {
+    pub(super) async fn asked(self: &Arc<Self>, operation: Operation, detail: Box<str>) {
         self.written(move |outside, tx| {
             outside.heard_in(tx, &operation, tx.now(), Hearing::Question, &detail)
         })
@@ -161,7 +161,7 @@ impl Outside {
     }
 
     /// Writes what nothing depends on: a store that fails now costs a line of the history.
-    async fn written<F>(self: &Arc<Self>, work: F)
+    pub(super) async fn written<F>(self: &Arc<Self>, work: F)
     where
         F: FnOnce(&Self, &WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
     {

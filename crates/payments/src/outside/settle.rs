@@ -46,7 +46,7 @@ impl Definite {
         matches!(self, Self::Done)
     }
 
-    const fn standing(self) -> OperationStanding {
+    pub(super) const fn standing(self) -> OperationStanding {
         match self {
             Self::Done => OperationStanding::Done,
             Self::Declined => OperationStanding::Declined,
