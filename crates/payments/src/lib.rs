@@ -52,4 +52,4 @@ pub use books::{Books, COMPONENT};
 pub use outside::by_hand::{ByHand, NotRuled, Operator, Refusal, Ruled, Ruling, RulingReason, Witness};
 pub use owner::OwnerConflict;
 pub use service::{OpenError, Payments};
-pub use settings::{AcquirerKind, Limits, SameOrder, Settings};
+pub use settings::{AcquirerKind, Limits, SameOrder, Settings, Vendor};

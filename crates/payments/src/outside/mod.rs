@@ -46,6 +46,7 @@ pub(crate) mod in_process;
 mod night;
 mod note;
 mod settle;
+pub(crate) mod way;
 pub(crate) mod webhook;
 
 pub(crate) use ask::Asking;
