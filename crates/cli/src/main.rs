@@ -20,6 +20,7 @@ mod restore;
 mod serve;
 mod settings;
 mod time;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -13,4 +13,6 @@ mod help;
 mod keys;
 mod lab;
 mod serve;
+mod settle;
 mod support;
+mod trace;

@@ -13,6 +13,7 @@ use unavez_store::clock::ManualClock;
 use crate::support::{B1, Reply, Service, Setup};
 use scripted::Scripted;
 
+mod by_hand;
 mod life;
 mod lost;
 mod sandbox;
