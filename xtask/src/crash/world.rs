@@ -12,6 +12,8 @@ use super::audit::{self, Seen};
 use super::deed::{Deed, Operation};
 use super::plan::{Blow, Plan, Victim, When, Wish};
 use super::process::{Found, Process, Program, copy_of, free_address, pause};
+use super::proxy::Proxy;
+use super::weather::Weather;
 use super::wire::{self, Message};
 use crate::failure::Failure;
 
@@ -49,6 +51,7 @@ pub(crate) struct World {
     authorized: Vec<usize>,
     captured: Vec<usize>,
     name: String,
+    network: Network,
     // Last: fields are dropped in this order, and no process may outlive its files.
     _folder: TempDir,
 }
@@ -58,12 +61,7 @@ pub(crate) type Struck = Vec<(&'static str, bool)>;
 
 impl World {
     /// Starts both. `name` is part of every key.
-    pub(crate) fn start(
-        binary: &Path,
-        name: &str,
-        terms: Terms,
-        addresses: Addresses,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn start(binary: &Path, name: &str, terms: Terms, network: Network) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new().prefix("unavez-crash-").tempdir();
         let folder =
             folder.map_err(|error| Failure::lacking(format!("no folder for the processes: {error}")))?;
@@ -76,12 +74,13 @@ impl World {
             Process::new(Program { binary, folder, subcommand, address, flags })
         };
         let mut world = Self {
-            serve: program("serve", addresses.serve, serve_flags(terms, addresses.acquirer_seen)),
-            acquirer: program("acquirer", addresses.acquirer, acquirer_flags(terms, addresses.serve_seen)),
+            serve: program("serve", network.serve, serve_flags(terms, network.acquirer_seen())),
+            acquirer: program("acquirer", network.acquirer, acquirer_flags(terms, network.serve_seen())),
             operations: Vec::new(),
             authorized: Vec::new(),
             captured: Vec::new(),
             name: name.to_owned(),
+            network,
             _folder: folder,
         };
         world.acquirer.start(None)?;
@@ -97,6 +96,7 @@ impl World {
         self.send_first(plan, &places)?;
         let mut struck = Vec::new();
         self.settle(plan, &places, &mut struck)?;
+        self.network.wait_until_quiet();
         self.disarm(plan, &mut struck)?;
         self.audit(&places)?;
         self.remember(&places);
@@ -390,20 +390,40 @@ impl World {
     }
 }
 
-/// Where the two listen, and where each is told that the other does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Addresses {
+/// Where the two listen, and what is between them.
+pub(crate) struct Network {
     serve: SocketAddr,
     acquirer: SocketAddr,
-    serve_seen: SocketAddr,
-    acquirer_seen: SocketAddr,
+    /// On the way to the service, and on the way to the acquirer.
+    proxies: Option<[Proxy; 2]>,
 }
 
-impl Addresses {
+impl Network {
     /// Nothing between them.
     pub(crate) fn direct() -> Result<Self, Failure> {
-        let (serve, acquirer) = (free_address()?, free_address()?);
-        Ok(Self { serve, acquirer, serve_seen: serve, acquirer_seen: acquirer })
+        Ok(Self { serve: free_address()?, acquirer: free_address()?, proxies: None })
+    }
+
+    /// A proxy each way.
+    pub(crate) fn through(to_serve: Weather, to_acquirer: Weather) -> Result<Self, Failure> {
+        let direct = Self::direct()?;
+        let proxies = [Proxy::open(direct.serve, to_serve)?, Proxy::open(direct.acquirer, to_acquirer)?];
+        Ok(Self { proxies: Some(proxies), ..direct })
+    }
+
+    fn serve_seen(&self) -> SocketAddr {
+        self.proxies.as_ref().map_or(self.serve, |[to_serve, _]| to_serve.address)
+    }
+
+    fn acquirer_seen(&self) -> SocketAddr {
+        self.proxies.as_ref().map_or(self.acquirer, |[_, to_acquirer]| to_acquirer.address)
+    }
+
+    /// Waits until whatever is held up has arrived.
+    fn wait_until_quiet(&self) {
+        for proxy in self.proxies.iter().flatten() {
+            proxy.wait_until_quiet();
+        }
     }
 }
 
