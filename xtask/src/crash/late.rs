@@ -8,8 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::plan::Plan;
+use super::setting::{Network, Terms};
 use super::weather::Weather;
-use super::world::{Network, Terms, World};
+use super::world::World;
 use crate::failure::Failure;
 
 /// Much longer than the service waits for an answer, and than it takes to send again.

@@ -22,6 +22,7 @@ mod late;
 mod plan;
 mod process;
 mod proxy;
+mod setting;
 mod weather;
 mod wire;
 mod world;
@@ -35,8 +36,9 @@ use crate::shell;
 use crate::workspace::Workspace;
 use dice::Dice;
 use plan::{POINTS, Plan};
+use setting::{Network, Terms};
 use weather::Weather;
-use world::{Network, Terms, World};
+use world::World;
 
 /// Worlds at a time in which everything is killed. A round is mostly waiting for timeouts.
 const LANES: u64 = 6;
