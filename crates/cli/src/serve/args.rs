@@ -8,7 +8,9 @@ use clap::{Args, ValueEnum};
 use unavez_core::identity::{Realm, Tenant};
 use unavez_core::time::Time;
 use unavez_core::timing::{Contradiction, Timings};
-use unavez_payments::{AcquirerKind, Limits, SameOrder, Settings, server};
+use unavez_payments::acquirer::http::BaseUrl;
+use unavez_payments::money::Currency;
+use unavez_payments::{AcquirerKind, Limits, SameOrder, Settings, Vendor, server};
 use unavez_store::sqlite::{Location, OpenError};
 
 use super::listen::Listen;
@@ -63,9 +65,25 @@ pub(crate) struct ServeArgs {
     pub(super) seal_key_file: Option<PathBuf>,
 
     /// Where money moves: ledger (the service's own books are the whole effect), sandbox (a test acquirer in this process,
-    /// its database beside --store), or http://HOST:PORT (one run by `unavez acquirer`)
+    /// its database beside --store), http://HOST:PORT (one run by `unavez acquirer`), stripe or mercadopago
     #[arg(long, value_name = "ACQUIRER", default_value = "sandbox", value_parser = acquirer, help_heading = "Acquirer")]
     pub(super) acquirer: AcquirerKind,
+
+    /// Where the API of stripe or mercadopago is; their own address, unless given
+    #[arg(long, value_name = "URL", help_heading = "Acquirer")]
+    pub(super) acquirer_url: Option<BaseUrl>,
+
+    /// Secret key of the account at stripe or mercadopago
+    #[arg(long, value_name = "FILE", help_heading = "Acquirer")]
+    pub(super) acquirer_key_file: Option<PathBuf>,
+
+    /// Names that account, such as acct_1234; stored with every claim and never changed
+    #[arg(long, value_name = "NAME", help_heading = "Acquirer")]
+    pub(super) acquirer_account: Option<Box<str>>,
+
+    /// The one currency of an account at mercadopago, such as BRL
+    #[arg(long, value_name = "CODE", value_parser = currency, help_heading = "Acquirer")]
+    pub(super) acquirer_currency: Option<Currency>,
 
     /// How long the acquirer may take to answer; cut down, with a warning, to what an attempt has room for
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_positive, help_heading = "Acquirer")]
@@ -174,6 +192,12 @@ impl ServeArgs {
         };
         let settings = Settings {
             acquirer: self.acquirer.clone(),
+            vendor: Vendor {
+                url: self.acquirer_url.clone(),
+                key_file: self.acquirer_key_file.clone(),
+                account: self.acquirer_account.clone(),
+                currency: self.acquirer_currency,
+            },
             timings,
             acquirer_timeout: self.acquirer_timeout,
             visibility_delay: self.visibility_delay,
@@ -308,8 +332,12 @@ fn time(text: &str) -> Result<Time, String> {
     Ok(Time::from_micros(stamp.as_microsecond()))
 }
 
+fn currency(code: &str) -> Result<Currency, String> {
+    Currency::parse(code).ok_or_else(|| "expected an ISO 4217 code such as EUR".to_owned())
+}
+
 fn acquirer(name: &str) -> Result<AcquirerKind, String> {
-    name.parse().map_err(|_| "expected ledger, sandbox or http://HOST:PORT".to_owned())
+    name.parse().map_err(|_| "expected ledger, sandbox, http://HOST:PORT, stripe or mercadopago".to_owned())
 }
 
 #[cfg(test)]

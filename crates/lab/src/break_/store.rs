@@ -17,6 +17,10 @@ use unavez_store::{BoxFuture, Cursor, Due, Filter, Loaded, Page, Purged, Store, 
 
 use crate::{Mutation, servers::Meeting};
 
+mod reclaim;
+
+use reclaim::{OneClock, UnconditionalTakeover, ZombieNeverReclaimed};
+
 /// A store around another one, whose writes go through a mistake.
 struct Decorated<M> {
     inner: Arc<dyn Store>,
@@ -37,13 +41,24 @@ trait Mistake: Send + Sync + 'static {
 /// The store without the piece, if the piece is one of the store's; else the store itself.
 pub(crate) fn without(mutation: Option<Mutation>, inner: Arc<dyn Store>) -> Arc<dyn Store> {
     match mutation {
-        None | Some(Mutation::KeyPerAttempt | Mutation::KeyFromAmount) => inner,
+        None
+        | Some(
+            Mutation::KeyPerAttempt
+            | Mutation::KeyFromAmount
+            | Mutation::NoLookup
+            | Mutation::NoVisibilityDelay
+            | Mutation::WebhookTwice
+            | Mutation::NewOperationIdOnReclaim,
+        ) => inner,
         Some(Mutation::CheckThenWrite) => decorated(inner, CheckThenWrite),
         Some(Mutation::NoFingerprint) => decorated(inner, NoFingerprint),
         Some(Mutation::NoFence) => decorated(inner, NoFence),
         Some(Mutation::AnswerNotStored) => decorated(inner, AnswerNotStored),
         Some(Mutation::KeyAfterWork) => decorated(inner, KeyAfterWork::default()),
         Some(Mutation::InProgressIgnored) => decorated(inner, InProgressIgnored),
+        Some(Mutation::UnconditionalTakeover) => decorated(inner, UnconditionalTakeover),
+        Some(Mutation::OneClock) => decorated(inner, OneClock),
+        Some(Mutation::ZombieNeverReclaimed) => decorated(inner, ZombieNeverReclaimed),
     }
 }
 

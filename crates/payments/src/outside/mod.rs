@@ -40,10 +40,12 @@ mod ask;
 pub(crate) mod begin;
 pub(crate) mod carry;
 mod check;
+mod ending;
 pub(crate) mod in_process;
 mod night;
 mod note;
 mod settle;
+pub(crate) mod way;
 pub(crate) mod webhook;
 
 pub(crate) use ask::Asking;

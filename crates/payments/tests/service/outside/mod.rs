@@ -15,6 +15,7 @@ use scripted::Scripted;
 
 mod life;
 mod lost;
+mod sandbox;
 mod scripted;
 mod steps;
 mod webhooks;
