@@ -9,6 +9,7 @@ mod config;
 mod console;
 mod copies;
 mod crash;
+mod docs;
 mod help;
 mod keys;
 mod lab;
