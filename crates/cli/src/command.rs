@@ -14,6 +14,7 @@ use crate::explain::{self, ExplainArgs};
 use crate::keys::{self, KeysCommand};
 use crate::lab::{self, LabCommand};
 use crate::migrate::{self, MigrateArgs};
+use crate::reconcile::{self, ReconcileArgs};
 use crate::serve::{self, ServeArgs};
 use crate::settings::Layers;
 use crate::settings::show::{self, ConfigArgs};
@@ -64,6 +65,8 @@ enum Command {
     Keys(KeysCommand),
     /// Say of an order whether it was charged twice, and why
     Trace(TraceArgs),
+    /// Compare the acquirer's list with charges and ledger
+    Reconcile(Box<ReconcileArgs>),
     /// Say what a problem code means, what is safe and what to do
     Explain(ExplainArgs),
     /// Bring a database file to this version's schema
@@ -98,6 +101,7 @@ pub(crate) fn run(
         Command::Lab(command) => lab::run(command),
         Command::ApiKeys(command) => api_keys::run(command),
         Command::Keys(command) => keys::run(command),
+        Command::Reconcile(args) => reconcile::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Migrate(args) => migrate::run(args),

@@ -14,6 +14,8 @@ mod lab;
 mod migrate;
 mod number;
 mod output;
+mod reconcile;
+mod remedy;
 mod serve;
 mod settings;
 mod time;

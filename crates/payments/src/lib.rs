@@ -33,6 +33,7 @@ pub mod auth;
 pub mod books;
 pub mod charge;
 pub mod money;
+pub mod reconcile;
 pub mod server;
 pub mod settings;
 

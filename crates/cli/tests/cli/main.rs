@@ -11,6 +11,7 @@ mod crash;
 mod help;
 mod keys;
 mod lab;
+mod reconcile;
 mod serve;
 mod settle;
 mod support;

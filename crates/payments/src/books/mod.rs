@@ -30,6 +30,7 @@ pub(crate) mod events;
 mod history;
 pub(crate) mod operations;
 mod places;
+pub(crate) mod reckoning;
 pub(crate) mod rows;
 mod tenants;
 pub mod trace;
@@ -45,6 +46,7 @@ pub use history::{
 pub use operations::OperationStanding;
 pub(crate) use places::Places;
 use places::first_of;
+pub use reckoning::{SameOrder, Unbooked};
 pub(crate) use tenants::{TenantNumber, Tenants};
 
 /// The tables of this service, to be added to the store's own.
