@@ -15,6 +15,7 @@ use crate::explain::{self, ExplainArgs};
 use crate::keys::{self, KeysCommand};
 use crate::lab::{self, LabCommand};
 use crate::migrate::{self, MigrateArgs};
+use crate::reconcile::{self, ReconcileArgs};
 use crate::restore::{self, RestoreArgs};
 use crate::serve::{self, ServeArgs};
 use crate::settings::Layers;
@@ -66,6 +67,8 @@ enum Command {
     Keys(KeysCommand),
     /// Say of an order whether it was charged twice, and why
     Trace(TraceArgs),
+    /// Compare the acquirer's list with charges and ledger
+    Reconcile(Box<ReconcileArgs>),
     /// Say what a problem code means, what is safe and what to do
     Explain(ExplainArgs),
     /// Copy the database beside the running service, and check the copy
@@ -104,6 +107,7 @@ pub(crate) fn run(
         Command::Lab(command) => lab::run(command),
         Command::ApiKeys(command) => api_keys::run(command),
         Command::Keys(command) => keys::run(command),
+        Command::Reconcile(args) => reconcile::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Backup(args) => backup::run(args),

@@ -16,6 +16,8 @@ mod lab;
 mod migrate;
 mod number;
 mod output;
+mod reconcile;
+mod remedy;
 mod restore;
 mod serve;
 mod settings;

@@ -39,6 +39,7 @@ pub mod books;
 pub mod charge;
 pub mod copies;
 pub mod money;
+pub mod reconcile;
 pub mod server;
 pub mod settings;
 

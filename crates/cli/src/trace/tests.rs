@@ -26,12 +26,16 @@ struct Scene {
 
 impl Scene {
     async fn open(acquirer: AcquirerKind) -> Self {
+        Self::open_with(acquirer, Settings::default().acquirer_timeout).await
+    }
+
+    async fn open_with(acquirer: AcquirerKind, acquirer_timeout: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::new();
         let settings = Settings {
             acquirer,
-            acquirer_timeout: Duration::from_millis(50),
-            timings: Timings { operation_timeout: Duration::from_secs(10), ..Timings::default() },
+            acquirer_timeout,
+            timings: Timings { operation_timeout: Duration::from_secs(60), ..Timings::default() },
             ..Settings::default()
         };
         let options = Options {
@@ -123,7 +127,7 @@ async fn two_keys_for_one_order_are_two_charges() {
 
 #[tokio::test]
 async fn a_lost_answer_is_found_again() {
-    let scene = Scene::open(AcquirerKind::Sandbox).await;
+    let scene = Scene::open_with(AcquirerKind::Sandbox, Duration::from_secs(1)).await;
     assert_eq!(scene.charge("checkout-7", "tok_lost").await, LOST);
     assert!(matches!(scene.verdict("o-1"), Verdict::NotKnown { held: false, taken: None, .. }));
     assert_eq!(scene.charge("checkout-7", "tok_lost").await, CREATED);
@@ -157,7 +161,7 @@ async fn what_is_held_says_what_a_person_has_to_do() {
     let scene = Scene::open(AcquirerKind::Sandbox).await;
     for _ in 0..3 {
         assert_eq!(scene.charge("checkout 7", "tok_error").await, LOST);
-        scene.clock.advance(Duration::from_secs(60));
+        scene.clock.advance(Duration::from_secs(120));
     }
     assert_eq!(scene.charge("checkout 7", "tok_error").await, 409);
     // Alarms are written by the night shift.

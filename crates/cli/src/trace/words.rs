@@ -6,6 +6,8 @@ use unavez_payments::books::{Anomaly, OperationHistory, OperationStanding, Reaso
 use unavez_payments::charge::{Charge, ChargeId, Status};
 use unavez_payments::money::Currency;
 
+use crate::remedy;
+
 /// What a verdict comes to, for a person.
 #[derive(Debug)]
 pub(super) struct Words {
@@ -116,19 +118,11 @@ fn several_keys(taken: &[&ChargeTrace], same_amount: bool, given_back: bool) -> 
 }
 
 fn give_back(charge: &Charge) -> Option<Step> {
-    let id = charge.id;
-    let (what, step, key) = match charge.status {
-        Status::Authorized => ("If it was one purchase, give the later authorisation up:", "void", "void"),
-        _ if charge.amount_refunded < charge.amount_captured => {
-            ("If it was one purchase, pay the later one back:", "refunds", "refund")
-        }
-        _ => return None,
+    let what = match charge.status {
+        Status::Authorized => "If it was one purchase, give the later authorisation up:",
+        _ => "If it was one purchase, pay the later one back:",
     };
-    let command = format!(
-        "curl -X POST http://127.0.0.1:8080/v1/charges/{id}/{step} -H 'Idempotency-Key: {key}:dup:{id}' -d '{{}}' \
-         -H 'Content-Type: application/json'"
-    );
-    Some(Step { what: what.to_owned(), command: Some(command) })
+    remedy::give_back(charge).map(|command| Step { what: what.to_owned(), command: Some(command) })
 }
 
 fn not_known(open: &[&ChargeTrace], held: bool, taken: Option<&ChargeTrace>) -> Words {

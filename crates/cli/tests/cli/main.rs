@@ -13,6 +13,7 @@ mod docs;
 mod help;
 mod keys;
 mod lab;
+mod reconcile;
 mod serve;
 mod settle;
 mod support;

@@ -6,9 +6,9 @@ use crate::support::{Answer, Ran, Serve, folder, run, send, write};
 
 const NOBODY: &str = "http://127.0.0.1:9";
 
-/// A service on which an attempt is lost after a second, and the acquirer has never heard of it.
+/// A service on which an attempt is lost after three seconds, and the acquirer has never heard of it.
 fn serve(folder: &Path, flags: &[&str]) -> Serve {
-    let quick = ["--operation-timeout", "1s", "--store-timeout", "100ms", "--acquirer-timeout", "100ms"];
+    let quick = ["--operation-timeout", "3s", "--store-timeout", "500ms", "--acquirer-timeout", "1s"];
     Serve::start_with(folder, &[&quick, flags].concat())
 }
 

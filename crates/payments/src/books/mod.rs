@@ -31,6 +31,7 @@ mod history;
 mod holdings;
 pub(crate) mod operations;
 mod places;
+pub(crate) mod reckoning;
 pub(crate) mod rows;
 mod tenants;
 pub mod trace;
@@ -47,6 +48,7 @@ pub use holdings::{Holdings, holdings_on};
 pub use operations::OperationStanding;
 pub(crate) use places::Places;
 use places::first_of;
+pub use reckoning::{SameOrder, Unbooked};
 pub(crate) use tenants::{TenantNumber, Tenants};
 
 /// The tables of this service, to be added to the store's own.

@@ -16,6 +16,7 @@ use scripted::Scripted;
 mod by_hand;
 mod life;
 mod lost;
+mod reconcile;
 mod sandbox;
 mod scripted;
 mod steps;
