@@ -15,10 +15,12 @@ use crate::explain::{self, ExplainArgs};
 use crate::keys::{self, KeysCommand};
 use crate::lab::{self, LabCommand};
 use crate::migrate::{self, MigrateArgs};
+use crate::reconcile::{self, ReconcileArgs};
 use crate::restore::{self, RestoreArgs};
 use crate::serve::{self, ServeArgs};
 use crate::settings::Layers;
 use crate::settings::show::{self, ConfigArgs};
+use crate::trace::{self, TraceArgs};
 
 /// Operations that take effect exactly once: a payments service on embedded SQLite, its tools, and the lab that
 /// measures what repeated charges cost without it.
@@ -63,6 +65,10 @@ enum Command {
     /// Look at idempotency keys, and purge expired ones
     #[command(subcommand, arg_required_else_help = true)]
     Keys(KeysCommand),
+    /// Say of an order whether it was charged twice, and why
+    Trace(TraceArgs),
+    /// Compare the acquirer's list with charges and ledger
+    Reconcile(Box<ReconcileArgs>),
     /// Say what a problem code means, what is safe and what to do
     Explain(ExplainArgs),
     /// Copy the database beside the running service, and check the copy
@@ -101,6 +107,8 @@ pub(crate) fn run(
         Command::Lab(command) => lab::run(command),
         Command::ApiKeys(command) => api_keys::run(command),
         Command::Keys(command) => keys::run(command),
+        Command::Reconcile(args) => reconcile::run(args),
+        Command::Trace(args) => trace::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Restore(args) => restore::run(args),

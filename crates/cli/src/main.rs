@@ -16,10 +16,13 @@ mod lab;
 mod migrate;
 mod number;
 mod output;
+mod reconcile;
+mod remedy;
 mod restore;
 mod serve;
 mod settings;
 mod time;
+mod trace;
 
 use std::process::ExitCode;
 

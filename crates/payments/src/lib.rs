@@ -39,6 +39,7 @@ pub mod books;
 pub mod charge;
 pub mod copies;
 pub mod money;
+pub mod reconcile;
 pub mod server;
 pub mod settings;
 
@@ -58,6 +59,7 @@ mod service;
 
 pub use books::{Books, COMPONENT};
 pub use open_error::OpenError;
+pub use outside::by_hand::{ByHand, NotRuled, Operator, Refusal, Ruled, Ruling, RulingReason, Witness};
 pub use owner::OwnerConflict;
 pub use service::Payments;
 pub use settings::{AcquirerKind, Limits, SameOrder, Settings, Vendor};

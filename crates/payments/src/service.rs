@@ -27,6 +27,7 @@ use crate::metrics::{CommitWatch, EngineWatch, Metrics};
 use crate::night::Night;
 use crate::open_error::OpenError;
 use crate::outside::alarms::Alarms;
+use crate::outside::by_hand::{ByHand, NotRuled, Ruled};
 use crate::outside::in_process::InProcess;
 use crate::outside::way::{RealmName, Way};
 use crate::outside::{self, Asking, Outside};
@@ -288,6 +289,18 @@ impl Payments {
                 RecoveryWorker::new(self.app.engine.clone(), Asking(Arc::clone(outside))).pass().await
             }
             None => Ok(Pass::default()),
+        }
+    }
+
+    /// Settles by hand what nothing else will: asks the acquirer now, and writes the ruling down with record, charge and
+    /// ledger if the acquirer does not speak against it.
+    ///
+    /// # Errors
+    /// [`NotRuled`]: nothing is settled.
+    pub async fn settle_by_hand(&self, order: ByHand) -> Result<Ruled, NotRuled> {
+        match &self.app.outside {
+            Some(outside) => outside.settle_by_hand(order).await,
+            None => Err(NotRuled::NothingOutside),
         }
     }
 

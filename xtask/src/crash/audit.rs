@@ -70,6 +70,24 @@ impl Moved {
     }
 }
 
+/// What does not fit in one charge: what the service says was taken and given back, against the acquirer's rows of it.
+pub(crate) fn charge_faults(
+    charge: &Value,
+    list: &[Value],
+    operations: &BTreeMap<String, &Operation>,
+) -> Vec<String> {
+    let payment = &charge["operation_id"];
+    let is_its = |row: &&Value| row["operation_id"] == *payment || row["payment_operation_id"] == *payment;
+    let rows: Vec<Value> = list.iter().filter(is_its).cloned().collect();
+    let acquirer = Moved::by_the_acquirer(&rows, operations);
+    let amount = |name: &str| charge[name].as_u64().unwrap_or(0);
+    let service = Moved { captured: amount("amount_captured"), refunded: amount("amount_refunded") };
+    if service == acquirer {
+        return Vec::new();
+    }
+    vec![format!("{}: the service says {service:?}, the acquirer {acquirer:?}", charge["id"])]
+}
+
 /// What does not fit in the books as a whole.
 pub(crate) fn book_faults(
     summary: &Value,
@@ -143,6 +161,22 @@ mod tests {
                 r#"key-a: the acquirer's word is "declined", expected "approved""#,
             ]
         );
+    }
+
+    #[test]
+    fn a_charge_that_differs_is_named() {
+        let operation = told();
+        let operations = BTreeMap::from([("op_1".to_owned(), &operation)]);
+        let list = [
+            json!({ "operation_id": "op_1", "kind": "payment", "status": "approved", "amount": 2500 }),
+            json!({ "operation_id": "op_2", "kind": "refund", "status": "approved", "amount": 100,
+                    "payment_operation_id": "op_1" }),
+            json!({ "operation_id": "op_3", "kind": "refund", "status": "approved", "amount": 100,
+                    "payment_operation_id": "op_9" }),
+        ];
+        let charge = |refunded: u64| json!({ "id": "ch_1", "operation_id": "op_1", "amount_captured": 2500, "amount_refunded": refunded });
+        assert_eq!(charge_faults(&charge(100), &list, &operations), Vec::<String>::new());
+        assert_eq!(charge_faults(&charge(200), &list, &operations).len(), 1);
     }
 
     #[test]

@@ -9,14 +9,21 @@
 //!    definite open. At the end every answer that was ever given must still be the answer, byte for byte.
 //! 4. Half of the lanes run with an acquirer that executes whatever it is sent, twice if it is sent twice. Behind one that
 //!    remembers ids a service that never asked would pass as well.
-//! 5. A lane's draws follow from the seed alone. What the machine makes of them does not, so a failure names the command
+//! 5. Further lanes have a network between the two that loses, cuts, holds up and doubles requests ([`weather`]), while
+//!    somebody dies now and then. One world has a visibility delay of zero, and its check must find the charge that is then
+//!    made twice ([`late`]): what the other worlds pass is a check that can fail.
+//! 6. A lane's draws follow from the seed alone. What the machine makes of them does not, so a failure names the command
 //!    and not a promise.
 
 mod audit;
 mod deed;
 mod dice;
+mod late;
 mod plan;
 mod process;
+mod proxy;
+mod setting;
+mod weather;
 mod wire;
 mod world;
 
@@ -29,10 +36,20 @@ use crate::shell;
 use crate::workspace::Workspace;
 use dice::Dice;
 use plan::{POINTS, Plan};
-use world::{Addresses, Terms, World};
+use setting::{Network, Terms};
+use weather::Weather;
+use world::World;
 
-/// Worlds at a time. A round is mostly waiting for timeouts.
+/// Worlds at a time in which everything is killed. A round is mostly waiting for timeouts.
 const LANES: u64 = 6;
+
+/// Worlds besides with a foul network: one for either kind of deduplication.
+const FOUL_LANES: u64 = 2;
+
+/// The longest that the foul network holds a request up, and the visibility delay that goes with it: longer by more than
+/// the acquirer takes.
+const LATE_MS_MAX: u64 = 2_000;
+const VISIBILITY_DELAY_WHEN_FOUL: Duration = Duration::from_millis(LATE_MS_MAX + 1_500);
 
 /// Longer than any request is on its way between two processes of one machine, however busy that is.
 const VISIBILITY_DELAY: Duration = Duration::from_millis(1_500);
@@ -67,9 +84,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(), Failure> {
     println!("{} rounds, seed {}: {}", args.rounds, args.seed, args.command());
     let lanes: Vec<_> = std::thread::scope(|scope| {
         let binary = &binary;
+        let bites = scope.spawn(move || late::prove(binary, args.seed).map(|()| (Hits::new(), 0)));
         let lanes: Vec<_> =
-            (0..LANES).map(|lane| scope.spawn(move || run_lane(binary, args, lane))).collect();
-        lanes.into_iter().map(|lane| lane.join().expect("no lane panics")).collect()
+            (0..LANES + FOUL_LANES).map(|lane| scope.spawn(move || run_lane(binary, args, lane))).collect();
+        lanes.into_iter().chain([bites]).map(|lane| lane.join().expect("no lane panics")).collect()
     });
     let mut hits = Hits::new();
     let mut operations = 0;
@@ -118,15 +136,26 @@ fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
 /// The rounds of one lane, one after the other, in one world.
 fn run_lane(binary: &Path, args: &Args, lane: u64) -> Result<(Hits, usize), Failure> {
     let dedupe = if lane.is_multiple_of(2) { "off" } else { "forever" };
-    let terms = Terms { dedupe, visibility_delay: VISIBILITY_DELAY };
+    let is_foul = lane >= LANES;
+    let (visibility_delay, network) = if is_foul {
+        (VISIBILITY_DELAY_WHEN_FOUL, foul_network(args.seed, dedupe)?)
+    } else {
+        (VISIBILITY_DELAY, Network::direct()?)
+    };
     let name = format!("{}-{lane}", args.seed);
     let mut dice = Dice::of_lane(args.seed, lane);
-    let mut world = World::start(binary, &name, terms, Addresses::direct()?)?;
+    let mut world = World::start(binary, &name, Terms { dedupe, visibility_delay }, network)?;
     let mut hits = Hits::new();
-    for round in (0..args.rounds).filter(|round| round % LANES == lane) {
-        let plan = Plan::draw(Some(point_of(round)), &mut dice);
+    for round in (0..args.rounds).filter(|round| round % LANES == lane % LANES) {
+        // Who is sent to through a foul network does not also die by plan in every round: three attempts are all there are.
+        let point = (!is_foul).then(|| point_of(round));
+        let plan = Plan::draw(point, &mut dice);
         let struck = world.play(&plan).map_err(|failure| {
-            Failure::check(format!("round {round}, dedupe {dedupe}, {:?}:\n{failure}", plan.blows))
+            let network = if is_foul { "foul" } else { "direct" };
+            let blows = &plan.blows;
+            Failure::check(format!(
+                "round {round}, dedupe {dedupe}, network {network}, {blows:?}:\n{failure}"
+            ))
         })?;
         for (point, hit) in struck {
             let sum = hits.entry(point).or_default();
@@ -134,6 +163,12 @@ fn run_lane(binary: &Path, args: &Args, lane: u64) -> Result<(Hits, usize), Fail
         }
     }
     Ok((hits, world.close()?))
+}
+
+/// A request that is doubled on its way to an acquirer that does not deduplicate is executed twice, whoever sent it.
+fn foul_network(seed: u64, dedupe: &str) -> Result<Network, Failure> {
+    let foul = |seed, doubles| Weather::Foul { seed, late_ms_max: LATE_MS_MAX, doubles };
+    Network::through(foul(seed, true), foul(!seed, dedupe == "forever"))
 }
 
 /// Two rounds after each other are of two lanes, one with and one without deduplication, and get the same point.
@@ -149,6 +184,7 @@ fn tell(hits: &Hits, operations: usize) {
         }
     }
     println!("{operations} operations, each executed once, told once, and the same in both books");
+    println!("held up and arrived late: charged once with a visibility delay, and found out without one");
 }
 
 /// A point that is aimed at again and again and never hit is none: the harness would prove nothing about it.

@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use super::audit::{self, Seen};
 use super::deed::{Deed, Operation};
 use super::plan::{Blow, Plan, Victim, When, Wish};
-use super::process::{Found, Process, Program, copy_of, free_address, pause};
+use super::process::{Found, Process, Program, copy_of, pause};
+use super::setting::{Network, Terms, WEBHOOK_SECRET, acquirer_flags, serve_flags};
 use super::wire::{self, Message};
 use crate::failure::Failure;
 
@@ -27,19 +28,6 @@ const ALONE_MAX: Duration = Duration::from_secs(30);
 /// How long something that is not executed is left alone.
 const ALONE: Duration = Duration::from_secs(4);
 
-/// Signs webhooks. Known to everybody, and good for a folder that is thrown away.
-const WEBHOOK_SECRET: &str = "whsec_dW5hdmV6LWNyYXNoLWhhcm5lc3Mtd2ViaG9vay1zZWNyZXQ=";
-
-/// How the two are set up.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    /// What the acquirer is told: `forever`, or `off`. The service relies on deduplication either way, so that with `off`
-    /// every request that is sent twice is executed twice.
-    pub(crate) dedupe: &'static str,
-    /// V (P16).
-    pub(crate) visibility_delay: Duration,
-}
-
 /// A service and its acquirer. Both are killed when it is dropped, and their files go with them.
 pub(crate) struct World {
     serve: Process,
@@ -49,6 +37,7 @@ pub(crate) struct World {
     authorized: Vec<usize>,
     captured: Vec<usize>,
     name: String,
+    network: Network,
     // Last: fields are dropped in this order, and no process may outlive its files.
     _folder: TempDir,
 }
@@ -58,12 +47,7 @@ pub(crate) type Struck = Vec<(&'static str, bool)>;
 
 impl World {
     /// Starts both. `name` is part of every key.
-    pub(crate) fn start(
-        binary: &Path,
-        name: &str,
-        terms: Terms,
-        addresses: Addresses,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn start(binary: &Path, name: &str, terms: Terms, network: Network) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new().prefix("unavez-crash-").tempdir();
         let folder =
             folder.map_err(|error| Failure::lacking(format!("no folder for the processes: {error}")))?;
@@ -76,12 +60,13 @@ impl World {
             Process::new(Program { binary, folder, subcommand, address, flags })
         };
         let mut world = Self {
-            serve: program("serve", addresses.serve, serve_flags(terms, addresses.acquirer_seen)),
-            acquirer: program("acquirer", addresses.acquirer, acquirer_flags(terms, addresses.serve_seen)),
+            serve: program("serve", network.serve, serve_flags(terms, network.acquirer_seen())),
+            acquirer: program("acquirer", network.acquirer, acquirer_flags(terms, network.serve_seen())),
             operations: Vec::new(),
             authorized: Vec::new(),
             captured: Vec::new(),
             name: name.to_owned(),
+            network,
             _folder: folder,
         };
         world.acquirer.start(None)?;
@@ -97,6 +82,7 @@ impl World {
         self.send_first(plan, &places)?;
         let mut struck = Vec::new();
         self.settle(plan, &places, &mut struck)?;
+        self.network.wait_until_quiet();
         self.disarm(plan, &mut struck)?;
         self.audit(&places)?;
         self.remember(&places);
@@ -298,24 +284,48 @@ impl World {
         let mut faults = Vec::new();
         for place in places {
             let operation = &self.operations[*place];
-            let key = self.ask(self.serve.address(), &format!("/v1/idempotency-keys/{}", operation.key))?;
+            let key = self.key_document(operation)?;
             let id = key["operation_id"].as_str().unwrap_or_default().to_owned();
             let outside = self.ask(self.acquirer.address(), &format!("/operations/{id}"))?;
             faults.extend(audit::operation_faults(&Seen { operation, key, outside }, &stats));
         }
         faults.extend(self.book_faults(&stats)?);
-        if faults.is_empty() { Ok(()) } else { Err(self.fault(faults.join("\n"))) }
+        self.none_of(&faults)
     }
 
     fn book_faults(&self, stats: &Value) -> Result<Vec<String>, Failure> {
-        let mut by_id = BTreeMap::new();
-        for operation in &self.operations {
-            let key = self.ask(self.serve.address(), &format!("/v1/idempotency-keys/{}", operation.key))?;
-            by_id.insert(key["operation_id"].as_str().unwrap_or_default().to_owned(), operation);
-        }
+        let by_id = self.by_id()?;
         let summary = self.ask(self.serve.address(), "/v1/ledger/summary")?;
-        let list = self.all_executions()?;
-        Ok(audit::book_faults(&summary, &list, stats, &by_id))
+        Ok(audit::book_faults(&summary, &self.all_executions()?, stats, &by_id))
+    }
+
+    /// Every operation by its id.
+    fn by_id(&self) -> Result<BTreeMap<String, &Operation>, Failure> {
+        let with_id = |operation| {
+            let key = self.key_document(operation)?;
+            Ok((key["operation_id"].as_str().unwrap_or_default().to_owned(), operation))
+        };
+        self.operations.iter().map(with_id).collect()
+    }
+
+    fn key_document(&self, operation: &Operation) -> Result<Value, Failure> {
+        self.ask(self.serve.address(), &format!("/v1/idempotency-keys/{}", operation.key))
+    }
+
+    /// Charge by charge, whether both sides took and gave back the same.
+    fn audit_charges(&self) -> Result<(), Failure> {
+        let (by_id, list) = (self.by_id()?, self.all_executions()?);
+        let mut faults = Vec::new();
+        for operation in self.operations.iter().filter(|it| matches!(it.deed, Deed::Charge { .. })) {
+            let Some(id) = operation.told_member("id") else { continue };
+            let charge = self.ask(self.serve.address(), &format!("/v1/charges/{id}"))?;
+            faults.extend(audit::charge_faults(&charge, &list, &by_id));
+        }
+        self.none_of(&faults)
+    }
+
+    fn none_of(&self, faults: &[String]) -> Result<(), Failure> {
+        if faults.is_empty() { Ok(()) } else { Err(self.fault(faults.join("\n"))) }
     }
 
     fn all_executions(&self) -> Result<Vec<Value>, Failure> {
@@ -377,6 +387,7 @@ impl World {
         }
         let places: Vec<usize> = (0..self.operations.len()).collect();
         self.audit(&places)?;
+        self.audit_charges()?;
         Ok(self.operations.len())
     }
 
@@ -390,60 +401,6 @@ impl World {
     }
 }
 
-/// Where the two listen, and where each is told that the other does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Addresses {
-    serve: SocketAddr,
-    acquirer: SocketAddr,
-    serve_seen: SocketAddr,
-    acquirer_seen: SocketAddr,
-}
-
-impl Addresses {
-    /// Nothing between them.
-    pub(crate) fn direct() -> Result<Self, Failure> {
-        let (serve, acquirer) = (free_address()?, free_address()?);
-        Ok(Self { serve, acquirer, serve_seen: serve, acquirer_seen: acquirer })
-    }
-}
-
 fn send(address: SocketAddr, operation: &Operation) -> Option<Message> {
     wire::post(address, &operation.path, &operation.key, &operation.body).ok()
-}
-
-/// An attempt has a second and a quarter, of which the acquirer may take the half.
-fn serve_flags(terms: Terms, acquirer: SocketAddr) -> Vec<String> {
-    let visibility_delay = format!("{}ms", terms.visibility_delay.as_millis());
-    let acquirer = format!("http://{acquirer}");
-    [
-        ["--store", "sqlite:unavez.db"],
-        ["--realm", "crash"],
-        ["--acquirer", &acquirer],
-        ["--webhook-secret-file", "webhook-secret"],
-        ["--operation-timeout", "1500ms"],
-        ["--store-timeout", "250ms"],
-        ["--acquirer-timeout", "600ms"],
-        ["--visibility-delay", &visibility_delay],
-        ["--log", "warn"],
-    ]
-    .concat()
-    .into_iter()
-    .map(str::to_owned)
-    .collect()
-}
-
-fn acquirer_flags(terms: Terms, serve: SocketAddr) -> Vec<String> {
-    let webhook_url = format!("http://{serve}/v1/webhooks/acquirer");
-    [
-        ["--store", "sqlite:acquirer.db"],
-        ["--webhook-url", &webhook_url],
-        ["--webhook-secret-file", "webhook-secret"],
-        ["--dedupe", terms.dedupe],
-        ["--latency", "5ms"],
-        ["--log", "warn"],
-    ]
-    .concat()
-    .into_iter()
-    .map(str::to_owned)
-    .collect()
 }

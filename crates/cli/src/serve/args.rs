@@ -8,11 +8,10 @@ use clap::{Args, ValueEnum};
 use unavez_core::identity::{Realm, Tenant};
 use unavez_core::time::Time;
 use unavez_core::timing::{Contradiction, Timings};
-use unavez_payments::acquirer::http::BaseUrl;
-use unavez_payments::money::Currency;
-use unavez_payments::{AcquirerKind, Limits, SameOrder, Settings, Vendor, server};
+use unavez_payments::{AcquirerKind, Limits, SameOrder, Settings, server};
 use unavez_store::sqlite::{Location, OpenError};
 
+use super::acquirer_flags::AcquirerFlags;
 use super::listen::Listen;
 use crate::exit::Failure;
 use crate::{duration, number};
@@ -64,43 +63,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = "What is kept")]
     pub(super) seal_key_file: Option<PathBuf>,
 
-    /// Where money moves: ledger (the service's own books are the whole effect), sandbox (a test acquirer in this process,
-    /// its database beside --store), http://HOST:PORT (one run by `unavez acquirer`), stripe or mercadopago
-    #[arg(long, value_name = "ACQUIRER", default_value = "sandbox", value_parser = acquirer, help_heading = "Acquirer")]
-    pub(super) acquirer: AcquirerKind,
-
-    /// Where the API of stripe or mercadopago is; their own address, unless given
-    #[arg(long, value_name = "URL", help_heading = "Acquirer")]
-    pub(super) acquirer_url: Option<BaseUrl>,
-
-    /// Secret key of the account at stripe or mercadopago
-    #[arg(long, value_name = "FILE", help_heading = "Acquirer")]
-    pub(super) acquirer_key_file: Option<PathBuf>,
-
-    /// Names that account, such as acct_1234; stored with every claim and never changed
-    #[arg(long, value_name = "NAME", help_heading = "Acquirer")]
-    pub(super) acquirer_account: Option<Box<str>>,
-
-    /// The one currency of an account at mercadopago, such as BRL
-    #[arg(long, value_name = "CODE", value_parser = currency, help_heading = "Acquirer")]
-    pub(super) acquirer_currency: Option<Currency>,
-
-    /// How long the acquirer may take to answer; cut down, with a warning, to what an attempt has room for
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_positive, help_heading = "Acquirer")]
-    pub(super) acquirer_timeout: Duration,
-
-    /// After this time a lost request can no longer arrive and take effect, and every executed one is found; the adapter's
-    /// own, unless given
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Acquirer")]
-    pub(super) visibility_delay: Option<Duration>,
+    #[command(flatten)]
+    pub(super) acquirer: AcquirerFlags,
 
     /// After a restore: ask the acquirer before the first send of every new claim, up to this time (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Acquirer")]
     pub(super) ask_first_until: Option<Time>,
-
-    /// Secrets that the acquirer signs its webhooks with: one `[TENANT ]whsec_BASE64` a line; without it they are refused
-    #[arg(long, value_name = "FILE", help_heading = "Acquirer")]
-    pub(super) webhook_secret_file: Option<PathBuf>,
 
     /// A second charge of one order under another key: allow, warn (run, count and log it), or refuse
     #[arg(
@@ -191,18 +159,8 @@ impl ServeArgs {
             outside_timeout: Duration::ZERO,
         };
         let settings = Settings {
-            acquirer: self.acquirer.clone(),
-            vendor: Vendor {
-                url: self.acquirer_url.clone(),
-                key_file: self.acquirer_key_file.clone(),
-                account: self.acquirer_account.clone(),
-                currency: self.acquirer_currency,
-            },
             timings,
-            acquirer_timeout: self.acquirer_timeout,
-            visibility_delay: self.visibility_delay,
             ask_first_until: self.ask_first_until,
-            webhook_secret_file: self.webhook_secret_file.clone(),
             limits: Limits { in_flight_max: self.max_in_flight, ..Limits::default() },
             same_order: match self.same_order {
                 SameOrderRule::Allow => SameOrder::Allow,
@@ -213,6 +171,7 @@ impl ServeArgs {
             api_keys_file: self.api_keys_file.clone(),
             default_tenant: self.default_tenant.clone(),
             seal_key_file: self.seal_key_file.clone(),
+            ..self.acquirer.settings()
         };
         let checked = match settings.acquirer {
             AcquirerKind::Ledger => timings.check(),
@@ -330,14 +289,6 @@ fn time(text: &str) -> Result<Time, String> {
     let stamp: jiff::Timestamp =
         text.parse().map_err(|_| "expected a time such as 2026-12-01T08:00:00Z".to_owned())?;
     Ok(Time::from_micros(stamp.as_microsecond()))
-}
-
-fn currency(code: &str) -> Result<Currency, String> {
-    Currency::parse(code).ok_or_else(|| "expected an ISO 4217 code such as EUR".to_owned())
-}
-
-fn acquirer(name: &str) -> Result<AcquirerKind, String> {
-    name.parse().map_err(|_| "expected ledger, sandbox, http://HOST:PORT, stripe or mercadopago".to_owned())
 }
 
 #[cfg(test)]

@@ -13,5 +13,8 @@ mod docs;
 mod help;
 mod keys;
 mod lab;
+mod reconcile;
 mod serve;
+mod settle;
 mod support;
+mod trace;

@@ -195,3 +195,70 @@ impl<M: Mistake> Acquirer for Decorated<M> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unavez_core::identity::Tenant;
+    use unavez_payments::{
+        charge::OrderId,
+        money::{Amount, Currency},
+    };
+    use unavez_store::clock::ManualClock;
+
+    use super::*;
+    use crate::servers::{Bank, Fate};
+
+    async fn without(mutation: Mutation) -> (Arc<dyn Acquirer>, Arc<Bank>) {
+        let bank = Bank::open(&ManualClock::new()).await.expect("a database in memory");
+        (without_at_the_acquirer(Some(mutation), Arc::clone(&bank) as _), bank)
+    }
+
+    fn subject() -> Subject {
+        Subject {
+            operation_id: RecordId::from_bytes([7; 16]).operation_id(),
+            kind: Kind::Payment,
+            tenant: Tenant::single(),
+            amount: Amount::of_minor_units(50_000).expect("an amount"),
+            currency: Currency::parse("USD").expect("a currency"),
+            payment: None,
+            claimed_at: Time::from_micros(0),
+        }
+    }
+
+    async fn send(acquirer: &dyn Acquirer) -> Answer {
+        let instruction = Instruction {
+            subject: subject(),
+            order_id: OrderId::parse("o-1").expect("an order"),
+            payment_method: None,
+            captures_at_once: true,
+            metadata: None,
+        };
+        let outgoing = acquirer.compose(&instruction).expect("a payment can be sent");
+        acquirer.send(&instruction.subject, &outgoing).await
+    }
+
+    #[tokio::test]
+    async fn p16_what_was_executed_is_not_looked_up() {
+        let (acquirer, _) = without(Mutation::NoLookup).await;
+        assert!(matches!(send(&*acquirer).await, Answer::Done(_)));
+        assert_eq!(acquirer.look_up(&subject()).await, Answer::NotFound);
+    }
+
+    #[tokio::test]
+    async fn p16_the_visibility_delay_is_nothing_and_the_rest_of_the_promise_stands() {
+        let (acquirer, bank) = without(Mutation::NoVisibilityDelay).await;
+        let (mutated, whole) = (acquirer.promise(Kind::Payment), bank.promise(Kind::Payment));
+        assert_eq!(mutated.visibility_delay, Duration::ZERO);
+        assert_eq!(mutated.resend_window, whole.resend_window);
+    }
+
+    #[tokio::test]
+    async fn p16_a_second_attempt_has_another_name_and_an_answer_like_the_first() {
+        let (acquirer, bank) = without(Mutation::NewOperationIdOnReclaim).await;
+        bank.next([Fate::RequestLost]);
+        send(&*acquirer).await;
+        let Answer::Done(report) = send(&*acquirer).await else { panic!("it arrived") };
+        assert_eq!(report.operation_id, subject().operation_id);
+        assert_eq!(acquirer.look_up(&subject()).await, Answer::NotFound, "under its own name");
+    }
+}

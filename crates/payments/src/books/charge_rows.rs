@@ -18,6 +18,13 @@ use crate::request_id::RequestId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ChargeRow(i64);
 
+impl ChargeRow {
+    /// Its position, as indexes name it.
+    pub(crate) const fn position(self) -> i64 {
+        self.0
+    }
+}
+
 /// A charge, whose it is, and where it went.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {

@@ -31,21 +31,24 @@ mod history;
 mod holdings;
 pub(crate) mod operations;
 mod places;
+pub(crate) mod reckoning;
 pub(crate) mod rows;
 mod tenants;
+pub mod trace;
 pub(crate) mod webhooks;
 
 pub use anomalies::{Anomaly, Heard, Reason};
 use audit::Audit;
-pub use events::{EventKind, KeyEvent};
+pub use events::{EventKind, KeyEvent, Through};
 pub use history::{
-    OperationHistory, Undecided, UndecidedSum, anomalies_on, operation_by_reference_on, operation_on,
-    operations_of_charge_on, undecided_on,
+    OperationHistory, Undecided, UndecidedSum, anomalies_on, operation_on, operations_of_charge_on,
+    undecided_on,
 };
 pub use holdings::{Holdings, holdings_on};
 pub use operations::OperationStanding;
 pub(crate) use places::Places;
 use places::first_of;
+pub use reckoning::{SameOrder, Unbooked};
 pub(crate) use tenants::{TenantNumber, Tenants};
 
 /// The tables of this service, to be added to the store's own.

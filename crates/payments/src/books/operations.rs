@@ -310,6 +310,12 @@ impl OperationStanding {
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Declined)
     }
+
+    /// Whether it is known what became of it: final, or certainly never sent.
+    #[must_use]
+    pub const fn is_decided(self) -> bool {
+        matches!(self, Self::Done | Self::Declined | Self::Released)
+    }
 }
 
 impl ToSql for OperationRow {

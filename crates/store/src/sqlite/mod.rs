@@ -80,7 +80,7 @@ pub use self::open::{Location, Options};
 pub use self::place::Place;
 pub use self::shared::Observer;
 pub use self::tx::{WriteTx, finish_in, swap_in};
-pub use self::viewer::Viewer;
+pub use self::viewer::{ReadError, Viewer};
 
 /// Most records that one transaction of a purge deletes. Each dirties a page of every index it leaves, so a larger bite
 /// would hold up the calls behind it.

@@ -114,18 +114,10 @@ impl Writer {
     /// Works until the queue is closed and empty, then hands the connection back, to be closed last.
     pub(super) fn run(mut self) -> Option<Connection> {
         let mut taken = Vec::new();
-        let yields: usize = std::env::var("UNAVEZ_YIELD").ok().and_then(|it| it.parse().ok()).unwrap_or(0);
-        let mut last = 0;
         while self.shared.commands.take(&mut taken, BATCH_MAX) {
-            last = taken.len();
             self.perform(std::mem::take(&mut taken));
             self.tend_wal();
-            for _ in 0..yields {
-                if self.shared.commands.len() * 2 >= last { break; }
-                std::thread::yield_now();
-            }
         }
-        let _ = last;
         match self.state {
             State::Open(connection) => Some(connection),
             State::Doubtful | State::Overtaken => None,
