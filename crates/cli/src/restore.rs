@@ -117,7 +117,7 @@ impl Document {
             "{database}: put back from {from}\n{}\n\
              What was committed after {as_of} is forgotten, keys included.\n\
              Until {ask_first_until} `unavez serve` asks the acquirer before the first send of every new claim; it needs \
-             no flag for that.",
+             no flag for that. `unavez reconcile --since {as_of}` shows what the acquirer has and this database has not.",
             held.lines()
         );
         if self.ledger_cannot_be_asked {

@@ -150,6 +150,7 @@ fn nothing_is_replaced_unless_that_is_said_and_what_was_there_is_kept() {
     for part in [
         "1 charges, 1 ledger entries, 1 keys",
         "With --acquirer ledger there is nobody to ask",
+        "`unavez reconcile --since 20",
         "unavez.db.replaced-1",
     ] {
         assert!(told.stdout.contains(part), "{part}: {told:?}");

@@ -36,5 +36,7 @@ fn the_sql_of_the_pages_runs_on_a_database() {
         "all that there is of one charge"
     );
     assert_eq!(count(include_str!("../../../../docs/operating.md")), [0, 0], "nothing needs a person");
-    assert_eq!(count(include_str!("../../../../docs/format.md")), [0, 0]);
+    // Where a reader puts an id of its own, any will do.
+    let format = include_str!("../../../../docs/format.md").replace('…', &"0".repeat(32));
+    assert!(count(&format).len() > 2);
 }
