@@ -41,6 +41,15 @@ pub(crate) struct Service {
     authority: String,
 }
 
+/// What came back for a request.
+#[derive(Debug)]
+pub(crate) enum Answered<T> {
+    /// 2xx.
+    Done(T),
+    /// Any other status, with its body.
+    Refused(StatusCode, Bytes),
+}
+
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "http://{}", self.authority)
@@ -71,13 +80,27 @@ impl Service {
         Ok(self.exchange(request, SIGN_OF_LIFE_MAX).await?.is_some())
     }
 
-    /// Posts JSON and reads the JSON of a 2xx answer. `None`: nothing listens there.
+    /// Posts JSON and reads the JSON of a 2xx answer; any other is a failure. `None`: nothing listens there.
     pub(crate) async fn post_json<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
         api_key: Option<&str>,
     ) -> Result<Option<T>, Failure> {
+        match self.post(path, body, api_key).await? {
+            None => Ok(None),
+            Some(Answered::Done(answer)) => Ok(Some(answer)),
+            Some(Answered::Refused(status, body)) => Err(self.refused(status, &body)),
+        }
+    }
+
+    /// Posts JSON. `None`: nothing listens there.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        api_key: Option<&str>,
+    ) -> Result<Option<Answered<T>>, Failure> {
         let body = serde_json::to_vec(body)
             .map_err(|error| Failure::usage(format!("the request cannot be written: {error}")))?;
         let mut request = Request::post(format!("{self}{path}")).header(CONTENT_TYPE, "application/json");
@@ -88,19 +111,23 @@ impl Service {
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| Failure::usage(format!("{self}: {error}")))?;
         let Some((status, body)) = self.exchange(request, ANSWER_MAX).await? else { return Ok(None) };
-        if status.is_success() {
-            let parsed = serde_json::from_slice(&body);
-            return parsed
-                .map(Some)
-                .map_err(|error| Failure::unavailable(format!("{self} is no unavez: {error}")));
+        if !status.is_success() {
+            return Ok(Some(Answered::Refused(status, body)));
         }
-        let failure = Failure::unavailable(format!("{self} answered {status}: {}", excerpt(&body)));
-        Err(match status.as_u16() {
+        let answer = serde_json::from_slice(&body)
+            .map_err(|error| Failure::unavailable(format!("{self} is no unavez: {error}")))?;
+        Ok(Some(Answered::Done(answer)))
+    }
+
+    /// A refusal that says no more than its status.
+    pub(crate) fn refused(&self, status: StatusCode, body: &[u8]) -> Failure {
+        let failure = Failure::unavailable(format!("{self} answered {status}: {}", excerpt(body)));
+        match status.as_u16() {
             401 | 403 => failure.with_help("--api-key-file names a file with an operator's API key"),
             409 => failure.with_help(crate::keys::CONFIRM_CLOCK),
             404 => failure.with_help("with --admin-listen the service has these routes on that address"),
             _ => failure,
-        })
+        }
     }
 
     /// Sends a request and reads the whole answer within a limit. `None`: nothing listens there.

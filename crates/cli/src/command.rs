@@ -8,15 +8,19 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 
 use crate::acquirer::{self, AcquirerArgs};
 use crate::api_keys::{self, ApiKeysCommand};
+use crate::backup::{self, BackupArgs};
 use crate::bench::{self, BenchArgs};
 use crate::exit::{Exit, Failure};
 use crate::explain::{self, ExplainArgs};
 use crate::keys::{self, KeysCommand};
 use crate::lab::{self, LabCommand};
 use crate::migrate::{self, MigrateArgs};
+use crate::reconcile::{self, ReconcileArgs};
+use crate::restore::{self, RestoreArgs};
 use crate::serve::{self, ServeArgs};
 use crate::settings::Layers;
 use crate::settings::show::{self, ConfigArgs};
+use crate::trace::{self, TraceArgs};
 
 /// Operations that take effect exactly once: a payments service on embedded SQLite, its tools, and the lab that
 /// measures what repeated charges cost without it.
@@ -35,7 +39,7 @@ Exit codes:
   1  a check failed
   2  wrong use or configuration
   3  something needed is not reachable, or a database file is corrupt, newer or locked
-  130  a signal ended `unavez lab` before it was done"
+  130  a signal ended `unavez lab`, `backup` or `restore` before it was done"
 )]
 struct Cli {
     /// Configuration file [default: ./unavez.toml, if it is there]
@@ -61,8 +65,16 @@ enum Command {
     /// Look at idempotency keys, and purge expired ones
     #[command(subcommand, arg_required_else_help = true)]
     Keys(KeysCommand),
+    /// Say of an order whether it was charged twice, and why
+    Trace(TraceArgs),
+    /// Compare the acquirer's list with charges and ledger
+    Reconcile(Box<ReconcileArgs>),
     /// Say what a problem code means, what is safe and what to do
     Explain(ExplainArgs),
+    /// Copy the database beside the running service, and check the copy
+    Backup(BackupArgs),
+    /// Put a copy in the database's place, to ask first for what it has forgotten
+    Restore(RestoreArgs),
     /// Bring a database file to this version's schema
     Migrate(MigrateArgs),
     /// Drive load against a service and measure rate and latency
@@ -95,7 +107,11 @@ pub(crate) fn run(
         Command::Lab(command) => lab::run(command),
         Command::ApiKeys(command) => api_keys::run(command),
         Command::Keys(command) => keys::run(command),
+        Command::Reconcile(args) => reconcile::run(args),
+        Command::Trace(args) => trace::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Backup(args) => backup::run(args),
+        Command::Restore(args) => restore::run(args),
         Command::Migrate(args) => migrate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Config(args) => show::run(args, &layers, &root, check),

@@ -1,5 +1,7 @@
 //! Points in time as people and scripts read them.
 
+use std::time::Duration;
+
 use unavez_core::time::Time;
 
 /// RFC 3339 in UTC, to the microsecond where there is one.
@@ -8,6 +10,16 @@ pub(crate) fn rfc3339(time: Time) -> String {
         Ok(timestamp) => timestamp.to_string(),
         // Beyond the year 9999 there is no RFC 3339.
         Err(_) => format!("{time:?}"),
+    }
+}
+
+/// A length of time in its largest whole unit.
+pub(crate) fn length(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ ..60 => format!("{seconds} s"),
+        seconds @ 60..3_600 => format!("{} min", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unavez_core::identity::OperationId;
+
 use crate::hex::Hex;
 
 /// `req_` and 32 hex digits: 64 random bits of the process and a counter. Unique, and no secret.
@@ -30,6 +32,14 @@ impl RequestId {
     /// The stored form.
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.process) << 64 | u128::from(self.number)).to_be_bytes()
+    }
+
+    /// Reads `req_` and 32 lower-case hex digits.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix("req_")?;
+        // The digits are those of an operation's id.
+        let id = OperationId::parse(&["op_", digits].concat()).ok()?;
+        Some(Self::from_bytes(*id.record_id().as_bytes()))
     }
 
     /// From the stored form.

@@ -1,7 +1,6 @@
 //! The service as one value: opened, routed, closed.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,32 +9,33 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 use unavez_core::fingerprint::Rules;
 use unavez_core::identity::Realm;
-use unavez_core::seal::{SealKeyId, SealKeys};
+use unavez_core::seal::SealKeys;
 use unavez_core::timing::{Contradiction, Timings};
 use unavez_store::StoreError;
-use unavez_store::clock::Clock;
-use unavez_store::sqlite::{self, Location, Options, SqliteStore};
+use unavez_store::sqlite::{Location, Options, SqliteStore};
 use unavez_tower::door::{Differs, Door};
 use unavez_tower::engine::{self, Engine, Kind};
 use unavez_tower::recover::{Hook, Pass, RecoveryWorker};
 
 use crate::acquirer::Acquirer;
-use crate::acquirer::http::BaseUrl;
-use crate::acquirer::sandbox::{Sandbox, SandboxAcquirer, Terms};
-use crate::acquirer::signature::{Secrets, SecretsError};
+use crate::acquirer::sandbox::Sandbox;
 use crate::auth::{Gate, KeyFileError};
 use crate::books::{self, Books, Tenants};
+use crate::copies;
 use crate::http::{self as api, edge::Inside};
 use crate::metrics::{CommitWatch, EngineWatch, Metrics};
 use crate::night::Night;
+use crate::open_error::OpenError;
 use crate::outside::alarms::Alarms;
+use crate::outside::by_hand::{ByHand, NotRuled, Ruled};
 use crate::outside::in_process::InProcess;
+use crate::outside::way::{RealmName, Way};
 use crate::outside::{self, Asking, Outside};
-use crate::owner::{self, OwnerConflict, Unsettled};
+use crate::owner::{self, Unsettled};
 use crate::random::Stream;
 use crate::readiness::Readiness;
 use crate::seals;
-use crate::settings::{AcquirerKind, Settings};
+use crate::settings::Settings;
 
 /// A running service. Cheap to clone; clones are the same service.
 #[derive(Clone)]
@@ -100,8 +100,12 @@ impl Payments {
         mut settings: Settings,
         given: Option<Arc<dyn Acquirer>>,
     ) -> Result<Self, OpenError> {
-        let is_outside = given.is_some() || settings.acquirer != AcquirerKind::Ledger;
-        settings.timings = timings(&settings, is_outside)?;
+        let realm = if options.realm.is_some() { RealmName::Given } else { RealmName::Left };
+        let way = match given {
+            Some(acquirer) => Way::Outside(acquirer),
+            None => Way::of(&settings, realm)?,
+        };
+        settings.timings = timings(&settings, &way)?;
         let seal_keys = settings.seal_key_file.as_deref().map(seals::read).transpose()?;
         let gate = match &settings.api_keys_file {
             Some(path) => Gate::with_keys(path, settings.default_tenant.clone())?,
@@ -114,35 +118,36 @@ impl Payments {
         let store = tokio::task::spawn_blocking(move || SqliteStore::open(location, options))
             .await
             .map_err(|_| OpenError::Interrupted)??;
+        settings.ask_first_until = copies::ask_first_until(&store, settings.ask_first_until).await?;
         let furnished = async {
             seals::check(&store, seal_keys.as_ref()).await?;
             let gate = owned_gate(&store, gate, &settings).await?;
             // Only the owner of the service's database opens the sandbox's.
-            let way = match given {
-                Some(acquirer) => Way::Outside(acquirer),
-                None => Way::of(&settings, &beside, clock).await?,
+            let sandbox = match way {
+                Way::Sandbox => Some(InProcess::open(&beside, clock).await?),
+                Way::Ledger | Way::Outside(_) => None,
             };
-            Ok::<_, OpenError>((gate, way))
+            Ok::<_, OpenError>((gate, sandbox))
         };
-        let (gate, way) = match furnished.await {
+        let (gate, sandbox) = match furnished.await {
             Ok(furnished) => furnished,
             Err(refused) => {
                 store.close().await;
                 return Err(refused);
             }
         };
-        let payments = Self::of(Parts { store, settings, gate, seal_keys, metrics, way })?;
+        let acquirer = match (way, &sandbox) {
+            (Way::Outside(acquirer), _) => Some(acquirer),
+            (_, Some(sandbox)) => Some(sandbox.acquirer()),
+            (_, None) => None,
+        };
+        let payments = Self::of(Parts { store, settings, gate, seal_keys, metrics, acquirer, sandbox })?;
         payments.start_shifts();
         Ok(payments)
     }
 
     fn of(parts: Parts) -> Result<Self, OpenError> {
-        let Parts { store, settings, gate, seal_keys, metrics, way } = parts;
-        let (acquirer, sandbox) = match way {
-            Way::Ledger => (None, None),
-            Way::Outside(acquirer) => (Some(acquirer), None),
-            Way::InProcess(sandbox) => (Some(sandbox.acquirer()), Some(sandbox)),
-        };
+        let Parts { store, settings, gate, seal_keys, metrics, acquirer, sandbox } = parts;
         let keys = seal_keys.as_ref().map(SealKeys::fingerprint_keys).unwrap_or_default();
         let door = Door::new()
             .with_route("charges")
@@ -170,6 +175,9 @@ impl Payments {
             };
             Arc::new(Outside::new(acquirer, store.clone(), engine.clone(), Arc::clone(&metrics), told))
         });
+        if outside.is_none() {
+            copies::warn_of_ledger(settings.ask_first_until, store.clock().now());
+        }
         let kind = match &outside {
             None => Kind::Transactional,
             Some(outside) => Kind::Recoverable(Hook::new(Asking(Arc::clone(outside)))),
@@ -284,6 +292,18 @@ impl Payments {
         }
     }
 
+    /// Settles by hand what nothing else will: asks the acquirer now, and writes the ruling down with record, charge and
+    /// ledger if the acquirer does not speak against it.
+    ///
+    /// # Errors
+    /// [`NotRuled`]: nothing is settled.
+    pub async fn settle_by_hand(&self, order: ByHand) -> Result<Ruled, NotRuled> {
+        match &self.app.outside {
+            Some(outside) => outside.settle_by_hand(order).await,
+            None => Err(NotRuled::NothingOutside),
+        }
+    }
+
     /// The sandbox in this process, where that is the acquirer.
     #[must_use]
     pub fn sandbox(&self) -> Option<&Sandbox> {
@@ -338,33 +358,13 @@ struct Parts {
     gate: Gate,
     seal_keys: Option<SealKeys>,
     metrics: Arc<Metrics>,
-    way: Way,
-}
-
-/// Where money moves.
-enum Way {
-    Ledger,
-    Outside(Arc<dyn Acquirer>),
-    InProcess(InProcess),
-}
-
-impl Way {
-    async fn of(
-        settings: &Settings,
-        beside: &Location,
-        clock: Option<Arc<dyn Clock>>,
-    ) -> Result<Self, OpenError> {
-        Ok(match &settings.acquirer {
-            AcquirerKind::Ledger => Self::Ledger,
-            AcquirerKind::Sandbox => Self::InProcess(InProcess::open(beside, clock).await?),
-            AcquirerKind::SandboxAt(url) => Self::Outside(sandbox_at(url.clone(), settings)?),
-        })
-    }
+    acquirer: Option<Arc<dyn Acquirer>>,
+    sandbox: Option<InProcess>,
 }
 
 /// The timings in force: with an acquirer outside, its timeout is among them (P13).
-fn timings(settings: &Settings, is_outside: bool) -> Result<Timings, Contradiction> {
-    if !is_outside {
+fn timings(settings: &Settings, way: &Way) -> Result<Timings, Contradiction> {
+    if let Way::Ledger = way {
         settings.timings.check()?;
         return Ok(settings.timings);
     }
@@ -377,16 +377,6 @@ fn timings(settings: &Settings, is_outside: bool) -> Result<Timings, Contradicti
         );
     }
     Ok(timings)
-}
-
-fn sandbox_at(url: BaseUrl, settings: &Settings) -> Result<Arc<dyn Acquirer>, OpenError> {
-    let secrets = match &settings.webhook_secret_file {
-        Some(path) => Secrets::read(path).map_err(OpenError::WebhookSecrets)?,
-        // One that nobody knows: every webhook is refused.
-        None => Secrets::random(),
-    };
-    let acquirer = SandboxAcquirer::over_http(url, Terms::default(), secrets).map_err(OpenError::Acquirer)?;
-    Ok(Arc::new(acquirer))
 }
 
 /// The gate that knows who owns `default`.
@@ -403,100 +393,5 @@ async fn owned_gate(store: &SqliteStore, gate: Gate, settings: &Settings) -> Res
 impl fmt::Debug for Payments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Payments").field("settings", &self.app.settings).finish_non_exhaustive()
-    }
-}
-
-/// Why the service was not opened.
-#[derive(Debug)]
-pub enum OpenError {
-    /// Settings that contradict each other.
-    Contradiction(Contradiction),
-    /// The database cannot be opened.
-    Store(sqlite::OpenError),
-    /// The API key file cannot be read.
-    ApiKeys(KeyFileError),
-    /// The file with the sealing keys cannot be read.
-    SealKeys {
-        /// Which file.
-        path: PathBuf,
-        /// Why; never what stands in it.
-        why: String,
-    },
-    /// The database was written with another sealing key of this id.
-    SealKeyChanged {
-        /// Which.
-        id: SealKeyId,
-    },
-    /// A sealing key is not there, and records that are open or still promised need it.
-    SealKeyMissing {
-        /// Which.
-        id: String,
-        /// How many records need it.
-        records: u64,
-    },
-    /// The API keys do not fit what the tenant `default` has stored.
-    DefaultTenant(OwnerConflict),
-    /// The sandbox's database cannot be opened.
-    Sandbox(sqlite::OpenError),
-    /// The file with the webhook secrets cannot be read.
-    WebhookSecrets(SecretsError),
-    /// The acquirer's connection cannot be set up.
-    Acquirer(std::io::Error),
-    /// The database could not be asked.
-    Read(StoreError),
-    /// The runtime is shutting down.
-    Interrupted,
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Contradiction(contradiction) => contradiction.fmt(f),
-            Self::Store(error) => error.fmt(f),
-            Self::ApiKeys(error) => write!(f, "API keys: {error}"),
-            Self::SealKeys { path, why } => write!(f, "sealing keys: {}: {why}", path.display()),
-            Self::SealKeyChanged { id } => write!(
-                f,
-                "sealing keys: `{id}` is not the key of this id that the database was written with; put its line back as \
-                 it was, and give a new key a new id"
-            ),
-            Self::SealKeyMissing { id, records } => write!(
-                f,
-                "sealing keys: `{id}` is not there, and {records} open or unexpired records need it; keep its line in \
-                 the file of --seal-key-file until they are gone"
-            ),
-            Self::DefaultTenant(conflict) => conflict.fmt(f),
-            Self::Sandbox(error) => write!(f, "sandbox: {error}"),
-            Self::WebhookSecrets(error) => write!(f, "webhook secrets: {error}"),
-            Self::Acquirer(error) => write!(f, "acquirer: {error}"),
-            Self::Read(error) => error.fmt(f),
-            Self::Interrupted => f.write_str("interrupted while opening the database"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-impl From<Contradiction> for OpenError {
-    fn from(contradiction: Contradiction) -> Self {
-        Self::Contradiction(contradiction)
-    }
-}
-
-impl From<sqlite::OpenError> for OpenError {
-    fn from(error: sqlite::OpenError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<KeyFileError> for OpenError {
-    fn from(error: KeyFileError) -> Self {
-        Self::ApiKeys(error)
-    }
-}
-
-impl From<StoreError> for OpenError {
-    fn from(error: StoreError) -> Self {
-        Self::Read(error)
     }
 }

@@ -10,6 +10,7 @@ use unavez_core::time::Time;
 use unavez_core::timing::{Contradiction, Timings};
 
 use crate::acquirer::http::BaseUrl;
+use crate::money::Currency;
 
 /// Every setting of the service. The defaults are those of `unavez serve`, but for the acquirer: the ledger needs nothing
 /// else.
@@ -17,6 +18,8 @@ use crate::acquirer::http::BaseUrl;
 pub struct Settings {
     /// Where money moves.
     pub acquirer: AcquirerKind,
+    /// What a real acquirer needs.
+    pub vendor: Vendor,
     /// The two clocks and the store's timeout. The timeout of calls outside is made of [`Settings::acquirer_timeout`].
     pub timings: Timings,
     /// How long the acquirer may take to answer; never more than an attempt has room for.
@@ -47,6 +50,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             acquirer: AcquirerKind::default(),
+            vendor: Vendor::default(),
             timings: Timings::default(),
             acquirer_timeout: Duration::from_secs(30),
             visibility_delay: None,
@@ -93,6 +97,23 @@ pub enum AcquirerKind {
     Sandbox,
     /// A sandbox at this address.
     SandboxAt(BaseUrl),
+    /// Stripe, by PaymentIntents. See [`crate::acquirer::stripe`].
+    Stripe,
+    /// Mercado Pago, by its Payments API. See [`crate::acquirer::mercadopago`].
+    MercadoPago,
+}
+
+/// What a real acquirer needs to be told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vendor {
+    /// Where its API is; `None`: where it says.
+    pub url: Option<BaseUrl>,
+    /// Holds the account's secret key.
+    pub key_file: Option<PathBuf>,
+    /// Names the account. Stored with every claim, so it never changes for an account.
+    pub account: Option<Box<str>>,
+    /// The account's one currency, where an acquirer knows only one.
+    pub currency: Option<Currency>,
 }
 
 /// How much is let in at once. What exceeds a limit is refused with a problem that names it.
@@ -144,10 +165,12 @@ impl FromStr for AcquirerKind {
     type Err = UnknownChoice;
 
     fn from_str(word: &str) -> Result<Self, UnknownChoice> {
-        let choices = "ledger, sandbox, http://HOST:PORT";
+        let choices = "ledger, sandbox, http://HOST:PORT, stripe, mercadopago";
         match word {
             "ledger" => Ok(Self::Ledger),
             "sandbox" => Ok(Self::Sandbox),
+            "stripe" => Ok(Self::Stripe),
+            "mercadopago" => Ok(Self::MercadoPago),
             _ => word.parse().map(Self::SandboxAt).map_err(|_| UnknownChoice {
                 what: "acquirer",
                 choices,
@@ -163,6 +186,8 @@ impl fmt::Display for AcquirerKind {
             Self::Ledger => f.write_str("ledger"),
             Self::Sandbox => f.write_str("sandbox"),
             Self::SandboxAt(url) => url.fmt(f),
+            Self::Stripe => f.write_str("stripe"),
+            Self::MercadoPago => f.write_str("mercadopago"),
         }
     }
 }

@@ -25,10 +25,22 @@ use unavez_store::{Filter, Store};
 /// One call, with small numbers for its arguments so that calls meet.
 #[derive(Clone, Debug)]
 enum Step {
-    Swap { key: u8, fence: Naming, change: Kind, attempt: u8, seconds: u16 },
-    Advance { seconds: u16 },
-    Purge { limit: u8 },
-    Due { limit: u8 },
+    Swap {
+        key: u8,
+        fence: Naming,
+        change: Kind,
+        attempt: u8,
+        seconds: u16,
+    },
+    Advance {
+        seconds: u16,
+    },
+    Purge {
+        limit: u8,
+    },
+    Due {
+        limit: u8,
+    },
     /// A store in a file is closed and opened again.
     Reopen(Ending),
 }

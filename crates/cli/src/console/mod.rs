@@ -2,7 +2,7 @@
 //!
 //! 1. Everything is rendered here; the pages have no scripts and load nothing from elsewhere, and the content security
 //!    policy says so to the browser.
-//! 2. Pages only read. The one thing that changes something is `POST /admin/keys/purge`, which no form reaches.
+//! 2. Pages only read. What changes something are `POST /admin/keys/purge` and `/settle`, which no form reaches.
 //! 3. Who sees what is decided by the service around it: callers need the operator role and see their own tenant.
 //!    Browsers cannot send a bearer key, so [`sign_in`] keeps one for a session.
 //! 4. Without API keys only names of this machine are answered: a page of somebody else's whose name was pointed at
@@ -10,6 +10,7 @@
 
 mod pages;
 mod purge;
+mod settle;
 mod sign_in;
 mod view;
 
@@ -22,6 +23,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use unavez_payments::Payments;
 
 pub(crate) use purge::{PurgeReport, PurgeRequest, purge_all};
+pub(crate) use settle::{RulingWord, SettleRefusal, SettleReport, SettleRequest, settle_one};
 pub(crate) use sign_in::{Transport, with_sign_in};
 
 /// The pages and the administrator's routes, to be put behind the operator role.
@@ -36,7 +38,10 @@ pub(crate) fn router(payments: &Payments, transport: Transport) -> Router {
         .layer(Extension(transport))
         .layer(middleware::map_response(harden))
         .layer(middleware::from_fn_with_state(payments.clone(), refuse_foreign_names));
-    pages.route("/admin/keys/purge", post(purge::purge)).with_state(payments.clone())
+    pages
+        .route("/admin/keys/purge", post(purge::purge))
+        .route("/admin/keys/settle", post(settle::settle))
+        .with_state(payments.clone())
 }
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";

@@ -1,7 +1,5 @@
 //! What the pages show: values of the service turned into words, and the templates that hold them.
 
-use std::time::Duration;
-
 use askama::Template;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use unavez_core::answer::Conclusion;
@@ -56,18 +54,8 @@ fn ago(time: Time, now: Time) -> String {
     let (past, future) = (now.since(time), time.since(now));
     match (past.as_secs(), future.as_secs()) {
         (0, 0) => "now".to_owned(),
-        (_, 0) => format!("{} ago", length(past)),
-        _ => format!("in {}", length(future)),
-    }
-}
-
-/// The largest whole unit.
-fn length(duration: Duration) -> String {
-    match duration.as_secs() {
-        seconds @ ..60 => format!("{seconds} s"),
-        seconds @ 60..3_600 => format!("{} min", seconds / 60),
-        seconds @ 3_600..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} days", seconds / 86_400),
+        (_, 0) => format!("{} ago", crate::time::length(past)),
+        _ => format!("in {}", crate::time::length(future)),
     }
 }
 

@@ -137,7 +137,7 @@ fn list() -> String {
 }
 
 /// Breaks a paragraph into indented lines that fit a terminal of 80 columns.
-fn wrapped(text: &str) -> String {
+pub(crate) fn wrapped(text: &str) -> String {
     let mut lines = vec![String::from(" ")];
     for word in text.split_whitespace() {
         let last = lines.last_mut().expect("there is a line from the start");

@@ -11,6 +11,7 @@ use unavez_core::timing::{Contradiction, Timings};
 use unavez_payments::{AcquirerKind, Limits, SameOrder, Settings, server};
 use unavez_store::sqlite::{Location, OpenError};
 
+use super::acquirer_flags::AcquirerFlags;
 use super::listen::Listen;
 use crate::exit::Failure;
 use crate::{duration, number};
@@ -62,27 +63,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = "What is kept")]
     pub(super) seal_key_file: Option<PathBuf>,
 
-    /// Where money moves: ledger (the service's own books are the whole effect), sandbox (a test acquirer in this process,
-    /// its database beside --store), or http://HOST:PORT (one run by `unavez acquirer`)
-    #[arg(long, value_name = "ACQUIRER", default_value = "sandbox", value_parser = acquirer, help_heading = "Acquirer")]
-    pub(super) acquirer: AcquirerKind,
-
-    /// How long the acquirer may take to answer; cut down, with a warning, to what an attempt has room for
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_positive, help_heading = "Acquirer")]
-    pub(super) acquirer_timeout: Duration,
-
-    /// After this time a lost request can no longer arrive and take effect, and every executed one is found; the adapter's
-    /// own, unless given
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Acquirer")]
-    pub(super) visibility_delay: Option<Duration>,
+    #[command(flatten)]
+    pub(super) acquirer: AcquirerFlags,
 
     /// After a restore: ask the acquirer before the first send of every new claim, up to this time (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Acquirer")]
     pub(super) ask_first_until: Option<Time>,
-
-    /// Secrets that the acquirer signs its webhooks with: one `[TENANT ]whsec_BASE64` a line; without it they are refused
-    #[arg(long, value_name = "FILE", help_heading = "Acquirer")]
-    pub(super) webhook_secret_file: Option<PathBuf>,
 
     /// A second charge of one order under another key: allow, warn (run, count and log it), or refuse
     #[arg(
@@ -173,12 +159,8 @@ impl ServeArgs {
             outside_timeout: Duration::ZERO,
         };
         let settings = Settings {
-            acquirer: self.acquirer.clone(),
             timings,
-            acquirer_timeout: self.acquirer_timeout,
-            visibility_delay: self.visibility_delay,
             ask_first_until: self.ask_first_until,
-            webhook_secret_file: self.webhook_secret_file.clone(),
             limits: Limits { in_flight_max: self.max_in_flight, ..Limits::default() },
             same_order: match self.same_order {
                 SameOrderRule::Allow => SameOrder::Allow,
@@ -189,6 +171,7 @@ impl ServeArgs {
             api_keys_file: self.api_keys_file.clone(),
             default_tenant: self.default_tenant.clone(),
             seal_key_file: self.seal_key_file.clone(),
+            ..self.acquirer.settings()
         };
         let checked = match settings.acquirer {
             AcquirerKind::Ledger => timings.check(),
@@ -306,10 +289,6 @@ fn time(text: &str) -> Result<Time, String> {
     let stamp: jiff::Timestamp =
         text.parse().map_err(|_| "expected a time such as 2026-12-01T08:00:00Z".to_owned())?;
     Ok(Time::from_micros(stamp.as_microsecond()))
-}
-
-fn acquirer(name: &str) -> Result<AcquirerKind, String> {
-    name.parse().map_err(|_| "expected ledger, sandbox or http://HOST:PORT".to_owned())
 }
 
 #[cfg(test)]

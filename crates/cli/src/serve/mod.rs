@@ -1,5 +1,6 @@
 //! `unavez serve`: the payments service.
 
+mod acquirer_flags;
 mod announce;
 mod args;
 mod listen;
@@ -8,7 +9,8 @@ mod one_address;
 mod run;
 mod signals;
 
+pub(crate) use acquirer_flags::AcquirerFlags;
 pub(crate) use args::{DatabaseFile, LogFormat, ServeArgs, StoreLocation, store_failure};
 pub(crate) use listen::Listen;
-pub(crate) use run::{check, drain_on, run, signals_failed, until};
+pub(crate) use run::{check, drain_on, open_failure, run, signals_failed, until};
 pub(crate) use signals::Stop;

@@ -179,9 +179,9 @@ pub(crate) async fn until(mut draining: watch::Receiver<bool>) {
     let _ = draining.wait_for(|draining| *draining).await;
 }
 
-fn open_failure(error: &OpenError) -> Failure {
+pub(crate) fn open_failure(error: &OpenError) -> Failure {
     match error {
-        OpenError::Store(error) => store_failure(error),
+        OpenError::Store(error) | OpenError::Sandbox(error) => store_failure(error),
         OpenError::Read(_) | OpenError::Interrupted => Failure::unavailable(error.to_string()),
         _ => Failure::usage(error.to_string()),
     }

@@ -75,7 +75,10 @@ fn mistakes_are_refused_whatever_the_command() {
     refused("[serve]\nresponse_ttl = \"1h\"\n", "the nearest known one is `response-ttl`");
     refused("[serve]\nresponse-ttl = \"1x\"\n", "`1x` is not accepted: `x` is not a unit");
     refused("[serve]\nstore = \"postgres://h\"\n", "`postgres:` is not a store of this version");
-    refused("[serve]\nacquirer = \"paypal\"\n", "expected ledger, sandbox or http://HOST:PORT");
+    refused(
+        "[serve]\nacquirer = \"paypal\"\n",
+        "expected ledger, sandbox, http://HOST:PORT, stripe or mercadopago",
+    );
     run(folder.path(), ["--config", "missing.toml", "explain"])
         .fails_with(2, &["missing.toml: cannot be read"]);
 }

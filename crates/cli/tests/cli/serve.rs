@@ -146,7 +146,8 @@ fn wrong_flags_exit_2() {
     for (flags, said) in [
         (["--listen", "8080"], "expected ADDR:PORT"),
         (["--store", "postgres://h"], "not a store of this version"),
-        (["--acquirer", "paypal"], "expected ledger, sandbox or http://HOST:PORT"),
+        (["--acquirer", "stripe"], "acquirer stripe needs a realm that is named: --realm"),
+        (["--acquirer", "paypal"], "expected ledger, sandbox, http://HOST:PORT, stripe or mercadopago"),
         (["--operation-timeout", "0s"], "longer than 0"),
         (["--max-in-flight", "0"], "from 1 to"),
         (["--tls-cert", "cert.pem"], "without --tls-key"),

@@ -74,6 +74,11 @@ pub trait Acquirer: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'a, Result<ListPage, CannotSay>>;
 
+    /// Whether [`Acquirer::list`] has every executed operation of this kind, by our id. What it has not cannot be missed.
+    fn lists(&self, _kind: Kind) -> bool {
+        true
+    }
+
     /// Reads a webhook: checks its signature over the raw bytes before anything else (P24).
     ///
     /// # Errors

@@ -58,6 +58,40 @@ pub struct KeyEvent {
     pub detail: Option<Box<str>>,
 }
 
+/// How an outcome became known: the end of a settled event's detail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Through {
+    /// The acquirer answered the send.
+    Answer,
+    /// It was asked afterwards.
+    Question,
+    /// It told by itself.
+    Webhook,
+    /// A person ruled.
+    Hand,
+}
+
+impl Through {
+    const ALL: [Self; 4] = [Self::Answer, Self::Question, Self::Webhook, Self::Hand];
+
+    /// The phrase in stored details.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Answer => "heard in the answer",
+            Self::Question => "heard in the question",
+            Self::Webhook => "heard in the webhook",
+            Self::Hand => "settled by hand",
+        }
+    }
+
+    /// Of an event that settled its operation.
+    #[must_use]
+    pub fn of(event: &KeyEvent) -> Option<Self> {
+        let detail = event.detail.as_deref().filter(|_| event.kind == EventKind::Settled)?;
+        Self::ALL.into_iter().find(|through| detail.ends_with(through.as_str()))
+    }
+}
+
 /// An event to be written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewEvent<'a> {

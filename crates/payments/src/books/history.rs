@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use unavez_core::identity::{OperationId, RecordId, Tenant};
 use unavez_core::time::Time;
 
@@ -172,21 +172,6 @@ pub fn operations_of_charge_on(
     let ids = list.query_map([row], |found| found.get(0).map(RecordId::from_bytes))?;
     let ids = ids.collect::<rusqlite::Result<Vec<_>>>()?;
     ids.into_iter().filter_map(|id| operation_on(connection, id.operation_id()).transpose()).collect()
-}
-
-/// The operation that an acquirer knows under this name, on any connection. Reads through all operations.
-///
-/// # Errors
-/// As [`operation_on`].
-pub fn operation_by_reference_on(
-    connection: &Connection,
-    reference: &str,
-) -> rusqlite::Result<Option<OperationHistory>> {
-    let mut find = connection.prepare_cached(include_str!("sql/operation_by_reference.sql"))?;
-    match find.query_row([reference], |found| found.get(0).map(RecordId::from_bytes)).optional()? {
-        Some(id) => operation_on(connection, id.operation_id()),
-        None => Ok(None),
-    }
 }
 
 impl OperationHistory {

@@ -131,7 +131,7 @@ impl Outside {
         }))
     }
 
-    async fn asked(self: &Arc<Self>, operation: Operation, detail: Box<str>) {
+    pub(super) async fn asked(self: &Arc<Self>, operation: Operation, detail: Box<str>) {
         self.written(move |outside, tx| {
             outside.heard_in(tx, &operation, tx.now(), Hearing::Question, &detail)
         })
@@ -165,7 +165,7 @@ impl Outside {
     }
 
     /// Writes what nothing depends on: a store that fails now costs a line of the history.
-    async fn written<F>(self: &Arc<Self>, work: F)
+    pub(super) async fn written<F>(self: &Arc<Self>, work: F)
     where
         F: FnOnce(&Self, &WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
     {

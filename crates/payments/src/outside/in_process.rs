@@ -1,6 +1,5 @@
 //! The sandbox in the service's own process: its database beside the service's, its webhooks without a socket between.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unavez_store::clock::Clock;
@@ -8,10 +7,10 @@ use unavez_store::sqlite::{Location, Options};
 
 use super::Outside;
 use super::webhook::Received;
-use crate::acquirer::sandbox::{Behaviour, Courier, Deliveries, Letter, Sandbox, SandboxAcquirer};
+use crate::acquirer::sandbox::{Behaviour, Courier, Deliveries, Letter, Sandbox, SandboxAcquirer, beside};
 use crate::acquirer::signature::Secrets;
 use crate::acquirer::{Acquirer, BoxFuture, EventRefusal, Reason};
-use crate::service::OpenError;
+use crate::open_error::OpenError;
 
 /// A sandbox and the secrets between it and the service.
 #[derive(Clone, Debug)]
@@ -52,17 +51,6 @@ impl InProcess {
     }
 }
 
-/// `unavez.db` has its sandbox in `unavez-sandbox.db`.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push("-sandbox");
-    if let Some(extension) = path.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    path.with_file_name(name)
-}
-
 struct InHouse(Arc<Outside>);
 
 impl Courier for InHouse {
@@ -82,21 +70,5 @@ impl Courier for InHouse {
                 Received::Again => Err(Reason("the store did not take it".into())),
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_sandbox_lies_beside_the_service() {
-        for (path, expected) in [
-            ("unavez.db", "unavez-sandbox.db"),
-            ("/var/lib/un.a.db", "/var/lib/un.a-sandbox.db"),
-            ("data/books", "data/books-sandbox"),
-        ] {
-            assert_eq!(beside(Path::new(path)), Path::new(expected), "{path}");
-        }
     }
 }

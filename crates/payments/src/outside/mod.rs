@@ -6,6 +6,7 @@
 //! T2  record, charge, ledger entries             settle.rs    one commit, fenced by the record
 //!     asked by repeats and by the night shift    ask.rs       look up, then T2 (P16)
 //!     told by webhooks                           webhook.rs   event and T2 in one commit (P24 to P28)
+//!     ruled by an operator                       by_hand.rs   look up, then T2 with the reason
 //! ```
 //!
 //! 1. The claim stores account, amounts and the outgoing bytes. That account alone is asked and sent to, and those bytes
@@ -38,12 +39,15 @@ use crate::settings::SameOrder;
 pub(crate) mod alarms;
 mod ask;
 pub(crate) mod begin;
+pub(crate) mod by_hand;
 pub(crate) mod carry;
 mod check;
+mod ending;
 pub(crate) mod in_process;
 mod night;
 mod note;
 mod settle;
+pub(crate) mod way;
 pub(crate) mod webhook;
 
 pub(crate) use ask::Asking;

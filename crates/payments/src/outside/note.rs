@@ -7,10 +7,11 @@ use unavez_core::time::Time;
 
 use super::Outside;
 use super::check::Mismatch;
+use crate::acquirer::Account;
 use crate::books::anomalies::{self, NewAnomaly, Noted};
 use crate::books::events::{self, NewEvent};
 use crate::books::operations::{Operation, OperationRow};
-use crate::books::{EventKind, Heard, Reason};
+use crate::books::{EventKind, Heard, Reason, Through};
 use crate::request_id::RequestId;
 
 /// How something was heard.
@@ -22,28 +23,48 @@ pub(super) enum Hearing<'a> {
     Question,
     /// In an event with this id.
     Webhook(&'a str),
+    /// From this operator.
+    Hand(&'a str),
 }
 
 impl<'a> Hearing<'a> {
     pub(super) const fn heard(self) -> Heard {
         match self {
             Self::Answer(_) => Heard::Answer,
-            Self::Question => Heard::Question,
+            // A ruling stands on a question that was asked for it.
+            Self::Question | Self::Hand(_) => Heard::Question,
             Self::Webhook(_) => Heard::Webhook,
+        }
+    }
+
+    pub(super) const fn through(self) -> Through {
+        match self {
+            Self::Answer(_) => Through::Answer,
+            Self::Question => Through::Question,
+            Self::Webhook(_) => Through::Webhook,
+            Self::Hand(_) => Through::Hand,
+        }
+    }
+
+    /// Who is named in the event.
+    pub(super) fn caller(self, account: &'a Account) -> &'a str {
+        match self {
+            Self::Hand(operator) => operator,
+            Self::Answer(_) | Self::Question | Self::Webhook(_) => account.as_str(),
         }
     }
 
     pub(super) const fn request_id(self) -> Option<RequestId> {
         match self {
             Self::Answer(request_id) => Some(request_id),
-            Self::Question | Self::Webhook(_) => None,
+            Self::Question | Self::Webhook(_) | Self::Hand(_) => None,
         }
     }
 
     const fn event(self) -> Option<&'a str> {
         match self {
             Self::Webhook(event) => Some(event),
-            Self::Answer(_) | Self::Question => None,
+            Self::Answer(_) | Self::Question | Self::Hand(_) => None,
         }
     }
 
@@ -53,6 +74,7 @@ impl<'a> Hearing<'a> {
             Self::Answer(_) => EventKind::Answered,
             Self::Question => EventKind::Asked,
             Self::Webhook(_) => EventKind::Webhook,
+            Self::Hand(_) => EventKind::Operator,
         }
     }
 }

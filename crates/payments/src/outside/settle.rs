@@ -46,7 +46,7 @@ impl Definite {
         matches!(self, Self::Done)
     }
 
-    const fn standing(self) -> OperationStanding {
+    pub(super) const fn standing(self) -> OperationStanding {
         match self {
             Self::Done => OperationStanding::Done,
             Self::Declined => OperationStanding::Declined,
@@ -109,12 +109,12 @@ impl Outside {
         if let Some(kind) = entry {
             charge_rows::book(tx, operation.charge, kind, operation.amount, now)?;
         }
-        let detail = format!("{}, heard in the {}", after.standing.as_str(), hearing.heard().as_str());
+        let detail = format!("{}, {}", after.standing.as_str(), hearing.through().as_str());
         let happened = Happened {
             kind: EventKind::Settled,
             record: Some(record),
             request_id: hearing.request_id(),
-            caller: Some(self.acquirer.account().as_str()),
+            caller: Some(hearing.caller(self.acquirer.account())),
             detail: Some(&detail),
         };
         self.happened_in(tx, operation.row, now, happened)?;

@@ -94,7 +94,9 @@ pub(super) fn purge(
 ) -> rusqlite::Result<Vec<(RecordId, i64)>> {
     connection
         .prepare_cached(include_str!("sql/purge.sql"))?
-        .query_map(params![now.as_micros(), limit_of(limit)], |row| Ok((rows::record_id(row, 0)?, row.get(1)?)))?
+        .query_map(params![now.as_micros(), limit_of(limit)], |row| {
+            Ok((rows::record_id(row, 0)?, row.get(1)?))
+        })?
         .collect()
 }
 

@@ -68,13 +68,51 @@ impl Viewer {
     /// # Errors
     /// As [`Viewer::list`].
     pub fn find(&self, tenant: &Tenant, key: &Key) -> Result<Option<Record>, StoreError> {
-        let id = RecordId::of(&self.realm, tenant, key);
+        let record = self.record(RecordId::of(&self.realm, tenant, key))?;
+        Ok(record.filter(|record| record.tenant == *tenant && record.key == *key))
+    }
+
+    /// The record with this id, expired or not. Whose it is has to be compared.
+    ///
+    /// # Errors
+    /// As [`Viewer::list`].
+    pub fn record(&self, id: RecordId) -> Result<Option<Record>, StoreError> {
         let find = || {
-            let positions = self.connection.find_rows(&DigestIndex::beside(&records::BY_ID), id.as_bytes())?;
+            let positions =
+                self.connection.find_rows(&DigestIndex::beside(&records::BY_ID), id.as_bytes())?;
             records::find(&self.connection, id, &positions)
         };
-        let record = find().map_err(unavailable)?;
-        Ok(record.filter(|record| record.tenant == *tenant && record.key == *key))
+        find().map_err(unavailable)
+    }
+
+    /// Asks about one state of the database: whatever `question` reads, on the connection or through this view, is as it
+    /// was at its first read. The owner's checkpoints wait for it, so it should be short.
+    ///
+    /// # Errors
+    /// As [`Viewer::list`], or the question's own.
+    pub fn read<T>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, ReadError>,
+    ) -> Result<T, StoreError> {
+        let snapshot = self.connection.unchecked_transaction().map_err(unavailable)?;
+        // Nothing was written, so its end by dropping is as good as any.
+        question(&snapshot).map_err(|ReadError(error)| error)
+    }
+}
+
+/// What kept a question of [`Viewer::read`] from its answer. `?` makes it of errors of the library and of the view.
+#[derive(Debug)]
+pub struct ReadError(StoreError);
+
+impl From<rusqlite::Error> for ReadError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(unavailable(error))
+    }
+}
+
+impl From<StoreError> for ReadError {
+    fn from(error: StoreError) -> Self {
+        Self(error)
     }
 }
 

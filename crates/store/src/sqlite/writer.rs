@@ -215,9 +215,10 @@ impl Writer {
             return Ok(());
         }
         let filed = self.clerk.file(connection, &done.entries).map_err(Failure::RolledBack);
-        let filed = filed.and_then(|filed| self.commit(connection, now).map(|()| filed)).inspect_err(|_| {
-            roll_back(connection);
-        })?;
+        let filed =
+            filed.and_then(|filed| self.commit(connection, now).map(|()| filed)).inspect_err(|_| {
+                roll_back(connection);
+            })?;
         self.batch += 1;
         self.clerk.committed(done.entries, &filed);
         self.remember(done.records);
@@ -292,11 +293,7 @@ impl Writer {
 }
 
 /// Runs every command that is still wanted. `true` if there is something to commit.
-fn run_all(
-    tx: &WriteTx<'_>,
-    batch: &mut [Box<dyn Command>],
-    isolation: Isolation,
-) -> Result<bool, Failure> {
+fn run_all(tx: &WriteTx<'_>, batch: &mut [Box<dyn Command>], isolation: Isolation) -> Result<bool, Failure> {
     let mut wrote = false;
     for command in batch.iter_mut().filter(|command| !command.is_withdrawn()) {
         let mut failed = None;

@@ -64,8 +64,8 @@ async fn not_acknowledged_first(calls: Calls, room_bytes: u64) -> usize {
     let file_bytes_max = Some(folder.database().metadata().unwrap().len() + room_bytes);
     let store = folder.open(Options { file_bytes_max, ..forgetful(Options::default()) }).unwrap();
 
-    let results = in_one_batch(&store, (1..=10).map(|number| fill(store.clone(), calls, number)).collect())
-        .await;
+    let results =
+        in_one_batch(&store, (1..=10).map(|number| fill(store.clone(), calls, number)).collect()).await;
     for (number, result) in (1..).zip(&results) {
         let key = format!("k{number}");
         assert!(result.is_ok() || nothing_happened(result), "{result:?}");
@@ -98,7 +98,11 @@ async fn not_acknowledged_first(calls: Calls, room_bytes: u64) -> usize {
 #[tokio::test]
 async fn c113_a_full_file_at_the_nth_command_keeps_no_half_of_any() {
     let calls = Calls::Transactions;
-    assert_eq!(not_acknowledged_first(calls, 0).await, 10, "without room the first does not fit, nor any other");
+    assert_eq!(
+        not_acknowledged_first(calls, 0).await,
+        10,
+        "without room the first does not fit, nor any other"
+    );
     let mut seen = Vec::new();
     for room in 1.. {
         match not_acknowledged_first(calls, room * 10_000).await {
@@ -159,8 +163,10 @@ async fn c113_a_full_disk_keeps_what_was_acknowledged_and_nothing_else() {
     let mut results = Vec::new();
     for batch in 0..20 {
         let numbers = (batch * 10 + 1)..=(batch * 10 + 10);
-        results
-            .extend(in_one_batch(&store, numbers.map(|number| fill(store.clone(), Calls::Mixed, number)).collect()).await);
+        results.extend(
+            in_one_batch(&store, numbers.map(|number| fill(store.clone(), Calls::Mixed, number)).collect())
+                .await,
+        );
     }
     let acknowledged = results.iter().filter(|result| result.is_ok()).count();
     assert!((10..200).contains(&acknowledged), "{acknowledged} of 200 fit");

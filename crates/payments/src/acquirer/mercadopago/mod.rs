@@ -212,6 +212,11 @@ impl Acquirer for MercadoPago {
         Box::pin(async move { self.page(since, after, limit).await.map_err(CannotSay) })
     }
 
+    /// Captures and voids are states of their payments, and refunds carry no id of ours.
+    fn lists(&self, kind: Kind) -> bool {
+        kind == Kind::Payment
+    }
+
     fn read_event<'a>(
         &'a self,
         headers: &'a ::http::HeaderMap,

@@ -28,6 +28,7 @@
 //! ```
 
 mod adapter;
+mod beside;
 mod delivery;
 mod desk;
 mod document;
@@ -48,6 +49,8 @@ use unavez_store::clock::Clock;
 use unavez_store::sqlite::{Component, Location, Migration, OpenError, Options, SqliteStore};
 
 pub use self::adapter::{SandboxAcquirer, Terms};
+pub use self::beside::SandboxBooks;
+pub(crate) use self::beside::beside;
 pub use self::delivery::{Courier, Deliveries, HttpCourier, Letter};
 pub use self::desk::Reply;
 pub use self::server::SandboxService;

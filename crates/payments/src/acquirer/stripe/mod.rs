@@ -222,6 +222,11 @@ impl Acquirer for Stripe {
         Box::pin(async move { listing::list(self, since, after, limit).await.map_err(CannotSay) })
     }
 
+    /// A void is the state of its payment.
+    fn lists(&self, kind: Kind) -> bool {
+        kind != Kind::Void
+    }
+
     fn read_event<'a>(
         &'a self,
         headers: &'a ::http::HeaderMap,

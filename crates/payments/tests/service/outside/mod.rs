@@ -13,8 +13,11 @@ use unavez_store::clock::ManualClock;
 use crate::support::{B1, Reply, Service, Setup};
 use scripted::Scripted;
 
+mod by_hand;
 mod life;
 mod lost;
+mod reconcile;
+mod sandbox;
 mod scripted;
 mod steps;
 mod webhooks;

@@ -10,8 +10,8 @@ use unavez_core::identity::OperationId;
 use unavez_core::recovery::Promise;
 use unavez_core::time::Time;
 use unavez_payments::acquirer::{
-    Account, Acquirer, Answer, BoxFuture, CannotSay, Event, EventRefusal, Instruction, Kind, ListPage, News,
-    Outgoing, Reason, Report, Standing, Subject, Unsendable,
+    Account, Acquirer, Answer, BoxFuture, CannotSay, Event, EventRefusal, Instruction, Kind, ListPage,
+    Listed, News, Outgoing, Reason, Report, Standing, Subject, Unsendable,
 };
 
 /// What happens to a send.
@@ -68,6 +68,7 @@ struct State {
     questions: Vec<OperationId>,
     executed: HashMap<OperationId, (Report, Standing, u32)>,
     events: HashMap<String, Event>,
+    listed: Vec<Vec<Listed>>,
 }
 
 impl Scripted {
@@ -96,6 +97,27 @@ impl Scripted {
 
     pub(crate) fn look(&self, look: Look) {
         self.lock().look = look;
+    }
+
+    /// The pages of its list; without any it cannot be read.
+    pub(crate) fn list_as(&self, pages: Vec<Vec<Listed>>) {
+        self.lock().listed = pages;
+    }
+
+    /// The line of an operation that it executed.
+    pub(crate) fn listed(&self, operation: OperationId) -> Listed {
+        let (report, standing) = self.lock().executed.get(&operation).map(|it| (it.0.clone(), it.1)).unwrap();
+        Listed {
+            operation_id: Some(report.operation_id),
+            kind: report.kind,
+            standing,
+            tenant: report.tenant,
+            amount: report.amount,
+            currency: report.currency,
+            payment: report.payment,
+            reference: report.reference,
+            created_at: Time::MAX,
+        }
     }
 
     pub(crate) fn sends(&self) -> Vec<(OperationId, Outgoing)> {
@@ -283,10 +305,16 @@ impl Acquirer for Scripted {
     fn list<'a>(
         &'a self,
         _: Time,
-        _: Option<&'a str>,
+        after: Option<&'a str>,
         _: usize,
     ) -> BoxFuture<'a, Result<ListPage, CannotSay>> {
-        Box::pin(async { Err(CannotSay(Reason("not in this script".into()))) })
+        let number: usize = after.map_or(0, |after| after.parse().unwrap());
+        let pages = &self.lock().listed;
+        let page = pages.get(number).cloned().map(|items| {
+            let next = (number + 1 < pages.len()).then(|| (number + 1).to_string().into());
+            ListPage { items, next }
+        });
+        Box::pin(async { page.ok_or(CannotSay(Reason("not in this script".into()))) })
     }
 
     fn read_event<'a>(

@@ -46,8 +46,15 @@ struct Desk {
 enum Leaving {
     Nothing,
     /// Sorted on a thread of its own: a hundred thousand entries would keep callers waiting.
-    Sorting { sorted: JoinHandle<Vec<(Digest, i64)>>, upto: i64 },
-    Filing { sorted: Vec<(Digest, i64)>, next: usize, upto: i64 },
+    Sorting {
+        sorted: JoinHandle<Vec<(Digest, i64)>>,
+        upto: i64,
+    },
+    Filing {
+        sorted: Vec<(Digest, i64)>,
+        next: usize,
+        upto: i64,
+    },
 }
 
 impl Clerk {

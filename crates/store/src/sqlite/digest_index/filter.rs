@@ -77,7 +77,12 @@ mod tests {
 
     fn digest(number: u64) -> Digest {
         // Spread as a hash is.
-        let spread = |salt: u64| (number ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let spread = |salt: u64| {
+            (number ^ salt)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+                .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        };
         let mut digest = [0; 16];
         digest[..8].copy_from_slice(&spread(1).to_be_bytes());
         digest[8..].copy_from_slice(&spread(2).to_be_bytes());

@@ -28,8 +28,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 pub(super) use self::filing::Clerk;
-use self::memory::Memory;
 pub(super) use self::memory::DigestHasher;
+use self::memory::Memory;
 
 /// What rows are found by: 16 bytes of a hash.
 pub type Digest = [u8; 16];

@@ -1,0 +1,135 @@
+//! `unavez keys list`: keys, newest first, and what of them is at risk.
+
+use clap::Args;
+use serde::Serialize;
+use unavez_core::identity::Tenant;
+use unavez_payments::books::operation_on;
+use unavez_payments::money::Currency;
+use unavez_store::{Cursor, Filter};
+
+use super::row::AtRisk;
+use super::{Row, open, state, tenant, wall_clock};
+use crate::exit::{Exit, Failure};
+use crate::number;
+use crate::output::{Output, columns, print_json, print_line};
+use crate::serve::DatabaseFile;
+
+/// Flags of `unavez keys list`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  unavez keys list --state unknown
+  unavez keys list --store sqlite:/var/lib/unavez/unavez.db --tenant shop --limit 100 --format json")]
+pub(crate) struct ListArgs {
+    /// The database: sqlite:PATH. Only read; the service may be running on it
+    #[arg(long, value_name = "STORE", default_value = "sqlite:unavez.db")]
+    store: DatabaseFile,
+
+    /// Only this tenant's keys
+    #[arg(long, value_name = "TENANT", value_parser = tenant)]
+    tenant: Option<Tenant>,
+
+    /// Only keys in this state: in_progress, pending, unknown, finished, abandoned
+    #[arg(long, value_name = "STATE", value_parser = state)]
+    state: Option<&'static str>,
+
+    /// At most so many
+    #[arg(long, value_name = "N", default_value = "20", value_parser = number::within(1..=10_000_usize))]
+    limit: usize,
+
+    /// Go on behind the page that ended with this `next`
+    #[arg(long, value_name = "NEXT", value_parser = number::within(0..=u64::MAX))]
+    after: Option<u64>,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Serialize)]
+struct Page {
+    realm: String,
+    keys: Vec<Row>,
+    /// What of these keys may have moved, by currency.
+    at_risk: Vec<AtRisk>,
+    next: Option<u64>,
+}
+
+pub(super) fn list(args: &ListArgs) -> Result<Exit, Failure> {
+    let viewer = open(&args.store)?;
+    let page = viewer.read(|connection| {
+        let filter = Filter { tenant: args.tenant.clone(), state: args.state };
+        let (records, next) = viewer.list(&filter, args.after.map(Cursor), args.limit)?;
+        let now = wall_clock();
+        let (mut keys, mut sums) = (Vec::new(), Vec::new());
+        for record in &records {
+            let mut row = Row::new(record, now);
+            if row.age_seconds.is_some()
+                && let Some(operation) = operation_on(connection, record.id.operation_id())?
+            {
+                let amount = operation.amount.minor_units().into();
+                row.at_risk = Some(AtRisk::of(operation.currency, amount));
+                add(&mut sums, operation.currency, amount);
+            }
+            keys.push(row);
+        }
+        Ok(Page {
+            realm: viewer.realm().as_str().to_owned(),
+            keys,
+            at_risk: sums.into_iter().map(|(currency, sum)| AtRisk::of(currency, sum)).collect(),
+            next: next.map(|Cursor(position)| position),
+        })
+    });
+    let page = page.map_err(|error| Failure::unavailable(error.to_string()))?;
+    if args.output.is_json() { print_json(&page) } else { print_line(&table(&page)) }?;
+    Ok(Exit::Done)
+}
+
+fn add(sums: &mut Vec<(Currency, i128)>, currency: Currency, amount: i128) {
+    match sums.iter_mut().find(|(known, _)| *known == currency) {
+        Some((_, sum)) => *sum += amount,
+        None => sums.push((currency, amount)),
+    }
+}
+
+fn table(page: &Page) -> String {
+    if page.keys.is_empty() {
+        return "no keys".to_owned();
+    }
+    let head = ["TENANT", "KEY", "STATE", "OUTCOME", "HTTP", "AGE", "AT RISK", "CREATED", "RESOURCE"];
+    let rows = page.keys.iter().map(cells);
+    let mut text = columns(&[head.map(str::to_owned)].into_iter().chain(rows).collect::<Vec<_>>());
+    let open: Vec<u64> = page.keys.iter().filter_map(|row| row.age_seconds).collect();
+    if let (Some(oldest), false) = (open.iter().max(), page.at_risk.is_empty()) {
+        let sums: Vec<String> = page.at_risk.iter().map(money).collect();
+        let keys =
+            if open.len() == 1 { "1 open key".to_owned() } else { format!("{} open keys", open.len()) };
+        text.push_str(&format!("at risk in {keys}: {}, the oldest {}\n", sums.join(" and "), age(*oldest)));
+    }
+    if let Some(next) = page.next {
+        text.push_str(&format!("more with --after {next}"));
+    }
+    text.trim_end().to_owned()
+}
+
+fn cells(row: &Row) -> [String; 9] {
+    let dash = || "-".to_owned();
+    [
+        row.tenant.clone(),
+        row.key.clone(),
+        row.state_word(),
+        row.outcome.map_or_else(dash, str::to_owned),
+        row.status.map_or_else(dash, |status| status.to_string()),
+        row.age_seconds.map_or_else(dash, age),
+        row.at_risk.as_ref().map_or_else(dash, money),
+        row.created_at.clone(),
+        row.resource_id.clone().unwrap_or_else(dash),
+    ]
+}
+
+fn money(at_risk: &AtRisk) -> String {
+    format!("{} {}", at_risk.shown, at_risk.currency)
+}
+
+fn age(seconds: u64) -> String {
+    crate::time::length(std::time::Duration::from_secs(seconds))
+}

@@ -1,0 +1,201 @@
+//! The page: verdict, reason, what to do, and then what all of it stands on.
+
+use unavez_core::record::Record;
+use unavez_payments::books::trace::{Around, ChargeTrace, OrderTrace, Trace, Verdict};
+use unavez_payments::books::{Anomaly, Entry, EventKind, KeyEvent, OperationHistory};
+
+use super::words::{Step, Words, money, value};
+use crate::explain::wrapped;
+use crate::keys;
+use crate::output::columns;
+use crate::time::rfc3339;
+
+/// The whole page.
+pub(super) fn page(name: &str, trace: &Trace) -> String {
+    let orders = trace.orders.iter().map(|order| of_order(order, trace));
+    let keys = trace.keys.iter().map(|record| of_key(record, trace));
+    let parts: Vec<String> = orders.chain(keys).collect();
+    match parts.len() {
+        1 => parts.concat(),
+        several => format!("{several} things go by the name `{name}`.\n\n{}", parts.join("\n")),
+    }
+    .trim_end()
+    .to_owned()
+}
+
+fn of_order(order: &OrderTrace, trace: &Trace) -> String {
+    let bold = anstyle::Style::new().bold();
+    let verdict = Verdict::of(order);
+    let Words { headline, why, next } = Words::of(order, &verdict);
+    let mut text = format!(
+        "Was order {} of tenant {} charged twice?\n\n  {bold}{headline}.{bold:#}\n\n{bold}Why{bold:#}\n{}\n\n\
+         {bold}What may be done now{bold:#}\n",
+        order.order_id,
+        order.tenant.as_str(),
+        wrapped(&why.join(" ")),
+    );
+    for step in &next {
+        text.push_str(&of_step(step));
+    }
+    for (at, charge) in order.charges.iter().enumerate() {
+        text.push_str(&format!("\n{bold}Charge {} of {}{bold:#}\n", at + 1, order.charges.len()));
+        text.push_str(&of_charge(charge, trace));
+    }
+    if let Some(around) = &order.around {
+        text.push_str(&format!("\n{bold}Others at the time{bold:#}\n{}\n", wrapped(&others(around))));
+    }
+    text
+}
+
+/// A command stands on a line of its own, unbroken, to be copied.
+fn of_step(step: &Step) -> String {
+    let what = wrapped(&step.what).replace("\n", "\n  ");
+    let command = step.command.as_deref().map_or(String::new(), |command| format!("      {command}\n"));
+    format!("  - {}\n{command}", what.trim_start())
+}
+
+fn of_charge(trace: &ChargeTrace, read: &Trace) -> String {
+    let charge = &trace.charge;
+    let mut rows = vec![
+        row("charge", format!("{}, {}, {}", charge.id, value(charge), charge.status)),
+        row("key", of_record(trace.record.as_ref(), read)),
+        row("claimed", format!("{} by {}", rfc3339(charge.created_at), trace.request_id)),
+        row(
+            "went to",
+            trace.account.as_ref().map_or("the ledger here".to_owned(), |it| it.as_str().to_owned()),
+        ),
+    ];
+    if let Some(first) = charge.suspected_duplicate_of {
+        rows.push(row("suspected", format!("duplicate of {first}")));
+    }
+    rows.extend(trace.entries.iter().map(|entry| row("ledger", of_entry(entry))));
+    if trace.entries.is_empty() {
+        rows.push(row("ledger", "nothing booked: no money moved".to_owned()));
+    }
+    let mut text = indented(&columns(&rows));
+    for (history, record) in &trace.operations {
+        text.push_str(&of_operation(history, record.as_ref(), read));
+    }
+    text
+}
+
+fn row(name: &str, value: String) -> [String; 2] {
+    [name.to_owned(), value]
+}
+
+fn of_record(record: Option<&Record>, read: &Trace) -> String {
+    let Some(record) = record else {
+        return "not kept any more; the charge answers for it, and it cannot charge again".to_owned();
+    };
+    let row = keys::Row::new(record, read.now);
+    let attempts =
+        if record.attempts == 1 { "1 attempt".to_owned() } else { format!("{} attempts", record.attempts) };
+    let mut parts = vec![record.key.as_str().to_owned(), row.state_word(), attempts];
+    parts.extend(row.outcome.map(str::to_owned));
+    parts.extend(row.status.map(|status| format!("HTTP {status} is repeated")));
+    parts.push(format!("{} in the log", record.key.log_hash()));
+    parts.join(", ")
+}
+
+fn of_entry(entry: &Entry) -> String {
+    format!(
+        "{} {} from {} to {} at {}",
+        entry.kind.as_str(),
+        money(entry.currency, entry.amount.minor_units()),
+        entry.debit.as_str(),
+        entry.credit.as_str(),
+        rfc3339(entry.created_at)
+    )
+}
+
+fn of_operation(history: &OperationHistory, record: Option<&Record>, read: &Trace) -> String {
+    let reference = history.reference.as_deref().map_or(String::new(), |it| format!(", there {it}"));
+    let code = history.decline_code.as_deref().map_or(String::new(), |it| format!(", because: {it}"));
+    let mut text = format!(
+        "\n  {} {}: {}, {}{reference}{code}\n",
+        history.kind.as_str(),
+        history.operation_id,
+        money(history.currency, history.amount.minor_units()),
+        history.standing.as_str(),
+    );
+    if history.operation_id != history.charge.operation_id() {
+        text.push_str(&format!("  key {}\n", of_record(record, read)));
+    }
+    if !history.events.is_empty() {
+        text.push_str(&indented(&events(&history.events)));
+    }
+    for anomaly in &history.anomalies {
+        text.push_str(&format!("  ! {}\n", of_anomaly(anomaly)));
+    }
+    text
+}
+
+/// In the order in which things happened, which is not always that of their commits.
+fn events(events: &[KeyEvent]) -> String {
+    let dash = || "-".to_owned();
+    let head =
+        ["TIME", "WHAT", "DETAIL", "ATTEMPT", "VERSION", "CALLER", "INSTANCE", "REQUEST"].map(str::to_owned);
+    let mut ordered: Vec<&KeyEvent> = events.iter().collect();
+    ordered.sort_by_key(|event| (event.at, rank(event.kind)));
+    let rows = ordered.into_iter().map(|event| {
+        [
+            rfc3339(event.at),
+            event.kind.as_str().to_owned(),
+            event.detail.as_deref().map_or_else(dash, str::to_owned),
+            event.attempt.map_or_else(dash, |it| it.to_string()),
+            event.version.map_or_else(dash, |it| it.to_string()),
+            event.caller.as_deref().map_or_else(dash, str::to_owned),
+            event.instance.to_string(),
+            event.request_id.as_deref().map_or_else(dash, str::to_owned),
+        ]
+    });
+    columns(&[head].into_iter().chain(rows).collect::<Vec<_>>())
+}
+
+/// The order of what happened in one instant: asked first, then sent, then answered. A send is written down with its
+/// answer.
+const fn rank(kind: EventKind) -> u8 {
+    match kind {
+        EventKind::Asked => 0,
+        EventKind::Started | EventKind::TakenOver => 1,
+        EventKind::Sent => 2,
+        _ => 3,
+    }
+}
+
+fn of_anomaly(anomaly: &Anomaly) -> String {
+    let proposal = anomaly.proposal.as_deref().map_or(String::new(), |it| format!("; {it}"));
+    format!(
+        "{} {}: {}, heard in the {}{proposal}",
+        rfc3339(anomaly.found_at),
+        anomaly.reason.as_str(),
+        anomaly.detail,
+        anomaly.heard.as_str()
+    )
+}
+
+fn others(around: &Around) -> String {
+    let stretch = format!("between {} and {}", rfc3339(around.since), rfc3339(around.until));
+    match (around.operations, around.first_at) {
+        (0, _) | (_, None) => format!("Nobody else: every other operation {stretch} had a definite answer."),
+        (count, Some(first)) => format!(
+            "{count} other operations had no definite answer {stretch}, the first at {}; {} of them are still not decided.",
+            rfc3339(first),
+            around.undecided
+        ),
+    }
+}
+
+/// A key that made no charge.
+fn of_key(record: &Record, read: &Trace) -> String {
+    format!(
+        "Key {} of tenant {} made no charge.\n\n{}",
+        record.key.as_str(),
+        record.tenant.as_str(),
+        indented(&keys::page(&keys::Row::new(record, read.now)))
+    )
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}

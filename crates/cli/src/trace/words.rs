@@ -1,0 +1,309 @@
+//! The verdict in words: the answer, the reason, and what may be done.
+
+use serde::Serialize;
+use unavez_payments::books::trace::{ChargeTrace, How, Nothing, OrderTrace, Verdict};
+use unavez_payments::books::{Anomaly, OperationHistory, OperationStanding, Reason};
+use unavez_payments::charge::{Charge, ChargeId, Status};
+use unavez_payments::money::Currency;
+
+use crate::remedy;
+
+/// What a verdict comes to, for a person.
+#[derive(Debug)]
+pub(super) struct Words {
+    /// The answer.
+    pub(super) headline: String,
+    /// What happened, sentence by sentence.
+    pub(super) why: Vec<String>,
+    /// What may safely be done now.
+    pub(super) next: Vec<Step>,
+}
+
+/// Something to do.
+#[derive(Debug, Serialize)]
+pub(super) struct Step {
+    /// A sentence.
+    pub(super) what: String,
+    /// How, where it can be typed.
+    pub(super) command: Option<String>,
+}
+
+impl From<&str> for Step {
+    fn from(what: &str) -> Self {
+        Self { what: what.to_owned(), command: None }
+    }
+}
+
+impl Words {
+    pub(super) fn of(order: &OrderTrace, verdict: &Verdict) -> Self {
+        let about = |id: &ChargeId| order.charges.iter().find(|it| it.charge.id == *id);
+        match verdict {
+            Verdict::ExecutedTwice(charge) => executed_twice(about(charge)),
+            Verdict::Contradicted(charge) => contradicted(about(charge)),
+            Verdict::SeveralKeys { charges, same_amount, given_back } => {
+                let taken: Vec<&ChargeTrace> = charges.iter().filter_map(about).collect();
+                several_keys(&taken, *same_amount, *given_back)
+            }
+            Verdict::NotKnown { open, held, taken } => {
+                let open: Vec<&ChargeTrace> = open.iter().filter_map(about).collect();
+                not_known(&open, *held, taken.as_ref().and_then(about))
+            }
+            Verdict::Once(charge, how) => match about(charge) {
+                Some(charge) => once(charge, *how),
+                None => Self { headline: "NO: charged once".to_owned(), why: Vec::new(), next: Vec::new() },
+            },
+            Verdict::Nothing(why) => nothing(*why),
+        }
+    }
+}
+
+const REPLAYED: &str =
+    "Whoever repeated the request with the same key was given the stored answer; nothing ran again.";
+
+fn executed_twice(charge: Option<&ChargeTrace>) -> Words {
+    let findings = findings(charge, Reason::SecondPayment);
+    Words {
+        headline: "YES: the acquirer executed one charge twice".to_owned(),
+        why: findings
+            .iter()
+            .map(|found| sentence(&found.detail))
+            .chain([
+                "It was sent under one operation id, so the acquirer did not deduplicate it as it promises."
+                    .to_owned(),
+            ])
+            .collect(),
+        next: proposals(&findings),
+    }
+}
+
+fn contradicted(charge: Option<&ChargeTrace>) -> Words {
+    let findings = findings(charge, Reason::Contradiction);
+    Words {
+        headline: "NOT CERTAIN: the acquirer and these books say different things about one charge"
+            .to_owned(),
+        why: findings.iter().map(|found| sentence(&found.detail)).collect(),
+        next: proposals(&findings),
+    }
+}
+
+fn several_keys(taken: &[&ChargeTrace], same_amount: bool, given_back: bool) -> Words {
+    let total = totals(taken);
+    let back = if given_back { ", and all but one were paid back" } else { "" };
+    let mut why = vec![
+        "Every key is an operation of its own: a repeat is recognised by its key, and these came under different ones."
+            .to_owned(),
+    ];
+    why.push(if same_amount {
+        "All are of the same amount: usually a client that made a new key for a retry.".to_owned()
+    } else {
+        "The amounts differ: perhaps several purchases under one order id.".to_owned()
+    });
+    if taken.iter().any(|it| it.charge.suspected_duplicate_of.is_some()) {
+        why.push("The service marked the later one as a suspected duplicate when it came.".to_owned());
+    }
+    let mut next = Vec::new();
+    if !given_back {
+        next.extend(taken.iter().skip(1).filter_map(|it| give_back(&it.charge)));
+    }
+    next.push(
+        "Mend the client: one key for each operation, made before its first attempt and kept with the order. \
+         `unavez serve --same-order refuse` refuses such charges here."
+            .into(),
+    );
+    Words {
+        headline: format!("YES: {} charges under {} keys, {total} in all{back}", taken.len(), taken.len()),
+        why,
+        next,
+    }
+}
+
+fn give_back(charge: &Charge) -> Option<Step> {
+    let what = match charge.status {
+        Status::Authorized => "If it was one purchase, give the later authorisation up:",
+        _ => "If it was one purchase, pay the later one back:",
+    };
+    remedy::give_back(charge).map(|command| Step { what: what.to_owned(), command: Some(command) })
+}
+
+fn not_known(open: &[&ChargeTrace], held: bool, taken: Option<&ChargeTrace>) -> Words {
+    let headline = match (open, taken) {
+        ([one], None) => format!("NO, at most once, and it is not known yet whether at all: {}", stands(one)),
+        (_, None) => format!("NOT KNOWN YET: {} charges under different keys are not decided", open.len()),
+        (_, Some(taken)) => format!(
+            "NOT KNOWN YET: charged once, {}, and {} more under other keys not decided",
+            value(&taken.charge),
+            open.len()
+        ),
+    };
+    let mut why = vec![open_reason(open).to_owned()];
+    let mut next: Vec<Step> = vec![
+        "Repeat with the same key: the service asks the acquirer before it does anything again. Never use a new key, and \
+         do not tell the customer that it failed."
+            .into(),
+    ];
+    if held {
+        why.extend(open.iter().flat_map(|it| held_because(it)));
+        next = open.iter().filter(|it| it.is_held()).map(|it| settle(it)).collect();
+        next.push("Until then: never a new key, and do not tell the customer that it failed.".into());
+    } else {
+        next.push(
+            "Or wait: the acquirer's webhook or the service's next question settles it without you.".into(),
+        );
+    }
+    Words { headline, why, next }
+}
+
+fn stands(charge: &ChargeTrace) -> &'static str {
+    match charge.payment().map(|payment| payment.standing) {
+        _ if charge.is_held() => "it is held for a person",
+        Some(OperationStanding::Pending) => "the acquirer has not decided",
+        Some(OperationStanding::Open) => "an attempt is running, or its owner was lost",
+        _ => "its attempt ended without an answer",
+    }
+}
+
+fn open_reason(open: &[&ChargeTrace]) -> &'static str {
+    let standing =
+        |wanted| open.iter().any(|it| it.payment().is_some_and(|payment| payment.standing == wanted));
+    if standing(OperationStanding::Unknown) {
+        "A request was sent to the acquirer and no definite answer came back: it may have been executed."
+    } else if standing(OperationStanding::Pending) {
+        "The acquirer has accepted it and not decided."
+    } else {
+        "An attempt began and has not ended."
+    }
+}
+
+fn held_because(charge: &ChargeTrace) -> Vec<String> {
+    let histories = charge.operations.iter().map(|(history, _)| history);
+    let held = histories.flat_map(|history| &history.anomalies).filter(|it| it.reason == Reason::Held);
+    held.map(|found| format!("It is held: {}.", found.detail)).collect()
+}
+
+fn settle(charge: &ChargeTrace) -> Step {
+    let key = charge.record.as_ref().map_or("KEY", |record| record.key.as_str());
+    let tenant = charge.record.as_ref().map_or("TENANT", |record| record.tenant.as_str());
+    Step {
+        what: format!(
+            "Look it up at the acquirer under {}, then settle it; it is refused where the acquirer says otherwise:",
+            charge.charge.id.operation_id()
+        ),
+        command: Some(format!(
+            "unavez keys settle {} --tenant {tenant} --as done|failed --reason 'what you saw'",
+            quoted(key)
+        )),
+    }
+}
+
+/// A key as a shell takes it.
+fn quoted(key: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/@+".contains(&byte);
+    if key.bytes().all(is_plain) { key.to_owned() } else { format!("'{}'", key.replace('\'', r"'\''")) }
+}
+
+fn once(trace: &ChargeTrace, how: How) -> Words {
+    let charge = &trace.charge;
+    let mut why = vec![how_in_words(trace.payment(), how)];
+    let taken = match charge.status {
+        Status::Authorized => format!("NO: authorised once, {}, and not captured", value(charge)),
+        _ if charge.amount_refunded == charge.amount_captured => {
+            format!("NO: charged once, {}, and paid back", money(charge.currency, charge.amount_captured))
+        }
+        _ => format!("NO: charged once, {}", money(charge.currency, charge.amount_captured)),
+    };
+    if trace.is_captured_later() {
+        why.push(
+            "It was authorised first and captured by a step of its own: a statement may show two lines, and it is one \
+             charge."
+                .to_owned(),
+        );
+    }
+    why.push(REPLAYED.to_owned());
+    let next = vec![
+        "Nothing has to be done. Repeating with the same key is safe; a new key is a new charge.".into(),
+    ];
+    Words { headline: taken, why, next }
+}
+
+fn how_in_words(payment: Option<&OperationHistory>, how: How) -> String {
+    match how {
+        How::Booked => "Its key and its line in the ledger were written in one commit.".to_owned(),
+        How::Answered => "The acquirer answered the first attempt.".to_owned(),
+        How::SentAgain => "An attempt had no answer. The acquirer was asked, did not have it, and the same operation was \
+                           sent again under the same id."
+            .to_owned(),
+        How::Asked => "The acquirer executed it and its answer was lost. It was asked afterwards and knew the operation; \
+                       nothing was sent again."
+            .to_owned(),
+        How::Told => "The acquirer decided later and told so by webhook.".to_owned(),
+        How::Ruled => {
+            let ruling = payment.and_then(|it| it.events.iter().rev().find(|event| event.caller.is_some()));
+            let operator = ruling.and_then(|event| event.caller.as_deref()).unwrap_or("an operator");
+            format!("No answer of the acquirer's settled it: {operator} ruled that it was done.")
+        }
+    }
+}
+
+fn nothing(why: Nothing) -> Words {
+    let (headline, why, next) = match why {
+        Nothing::Declined => (
+            "NO: not charged at all, the acquirer declined it",
+            "No money moved, and none will under this key: every repeat is given the same refusal.",
+            "If the customer pays otherwise, that is a new operation under a new key.",
+        ),
+        Nothing::Voided => (
+            "NO: not charged, the authorisation was given up",
+            "Nothing was captured. A statement may show the authorisation for some days.",
+            "Nothing has to be done.",
+        ),
+        Nothing::NeverSent => (
+            "NO: not charged at all, nothing was ever sent",
+            "The acquirer could not be reached, so nothing left this service and the key is free again.",
+            "Repeat with the same key.",
+        ),
+    };
+    Words { headline: headline.to_owned(), why: vec![why.to_owned()], next: vec![next.into()] }
+}
+
+fn findings(charge: Option<&ChargeTrace>, reason: Reason) -> Vec<&Anomaly> {
+    let histories = charge.into_iter().flat_map(|it| &it.operations).map(|(history, _)| history);
+    histories.flat_map(|history| &history.anomalies).filter(|it| it.reason == reason).collect()
+}
+
+fn proposals(findings: &[&Anomaly]) -> Vec<Step> {
+    let proposals = findings.iter().filter_map(|found| found.proposal.as_deref());
+    proposals.map(|proposal| sentence(proposal).as_str().into()).collect()
+}
+
+/// A fragment as a sentence.
+fn sentence(fragment: &str) -> String {
+    let mut letters = fragment.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+/// `25.00 EUR`.
+pub(super) fn money(currency: Currency, minor_units: impl Into<i128>) -> String {
+    format!("{} {}", currency.format(minor_units.into()), currency.code())
+}
+
+/// What a charge is of.
+pub(super) fn value(charge: &Charge) -> String {
+    money(charge.currency, charge.amount.minor_units())
+}
+
+/// What charges took and hold, by currency.
+fn totals(taken: &[&ChargeTrace]) -> String {
+    let mut sums: Vec<(Currency, i128)> = Vec::new();
+    for ChargeTrace { charge, .. } in taken {
+        let held = match charge.status {
+            Status::Authorized => charge.amount.minor_units(),
+            _ => charge.amount_captured,
+        };
+        match sums.iter_mut().find(|(currency, _)| *currency == charge.currency) {
+            Some((_, sum)) => *sum += i128::from(held),
+            None => sums.push((charge.currency, held.into())),
+        }
+    }
+    sums.iter().map(|(currency, sum)| money(*currency, *sum)).collect::<Vec<_>>().join(" and ")
+}

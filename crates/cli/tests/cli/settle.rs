@@ -1,0 +1,139 @@
+//! `unavez keys settle` and `keys list --state unknown`: what is at risk, and what a person may do about it.
+
+use std::path::Path;
+
+use crate::support::{Answer, Ran, Serve, folder, run, send, write};
+
+const NOBODY: &str = "http://127.0.0.1:9";
+
+/// A service on which an attempt is lost after three seconds, and the acquirer has never heard of it.
+fn serve(folder: &Path, flags: &[&str]) -> Serve {
+    let quick = ["--operation-timeout", "3s", "--store-timeout", "500ms", "--acquirer-timeout", "1s"];
+    Serve::start_with(folder, &[&quick, flags].concat())
+}
+
+fn lose(serve: &Serve, key: &str, headers: &[&str]) -> Answer {
+    let body = r#"{"order_id":"o-1","amount":2500,"currency":"EUR","payment_method":"tok_error"}"#;
+    let key = format!("Idempotency-Key: {key}");
+    send(serve.address, "POST", "/v1/charges", &[&[key.as_str()], headers].concat(), Some(body)).unwrap()
+}
+
+fn settle(folder: &Path, key: &str, ruling: &str, target: &str, flags: &[&str]) -> Ran {
+    let arguments = [
+        "keys",
+        "settle",
+        key,
+        "--as",
+        ruling,
+        "--reason",
+        "ticket 4711",
+        "--target",
+        target,
+        "--format",
+        "json",
+    ];
+    run(folder, arguments.iter().chain(flags))
+}
+
+/// Repeats until the time is over in which the lost request may still arrive.
+fn settled(folder: &Path, key: &str, target: &str, flags: &[&str]) -> serde_json::Value {
+    loop {
+        let ran = settle(folder, key, "failed", target, flags);
+        if ran.code == Some(0) {
+            return ran.json(0);
+        }
+        ran.fails_with(1, &["an attempt may still take effect, until "]);
+    }
+}
+
+/// Writes into a database behind everybody's back.
+fn meddle(folder: &Path, sql: &str) {
+    let connection = rusqlite::Connection::open(folder.join("unavez.db")).unwrap();
+    assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
+}
+
+#[test]
+fn what_is_unknown_is_listed_with_age_and_amount_and_settled_through_the_service() {
+    let folder = folder();
+    let serve = serve(folder.path(), &[]);
+    let target = format!("http://{}", serve.address);
+    for key in ["k-1", "k-2"] {
+        assert_eq!(lose(&serve, key, &[]).status, 504);
+    }
+    assert_eq!(serve.charge("fine", "o-2").status, 201);
+    let listed = run(folder.path(), ["keys", "list", "--state", "unknown", "--format", "json"]).json(0);
+    assert_eq!(listed["at_risk"], serde_json::json!([{"amount": 5000, "currency": "EUR"}]));
+    assert!(listed["keys"][0]["age_seconds"].is_u64() && listed["keys"][0]["at_risk"]["amount"] == 2500);
+    let text = run(folder.path(), ["keys", "list"]).stdout;
+    assert!(text.contains("at risk in 2 open keys: 50.00 EUR, the oldest "), "{text}");
+
+    settle(folder.path(), "k-1", "done", &target, &[]).fails_with(1, &["not settled: "]);
+    let report = settled(folder.path(), "k-1", &target, &["--by", "ana"]);
+    assert_eq!((&report["standing"], &report["acquirer_said"]), (&"declined".into(), &"not found".into()));
+    let repeat = lose(&serve, "k-1", &[]);
+    assert_eq!((repeat.status, repeat.header("idempotent-replayed")), (402, Some("true")));
+    settle(folder.path(), "k-1", "done", &target, &[])
+        .fails_with(1, &["settled already", "a refund or a void"]);
+    settle(folder.path(), "none", "done", &target, &[]).fails_with(1, &["no record of this key"]);
+    let traced = run(folder.path(), ["trace", "k-1"]).stdout;
+    assert!(traced.contains("ana, of tenant default"), "{traced}");
+    assert!(traced.contains("ruled failed: ticket 4711; the acquirer said: not found"), "{traced}");
+
+    settle(folder.path(), "k-2", "failed", NOBODY, &[]).fails_with(3, &["is owned by process"]);
+    assert_eq!(serve.stop(), Some(0));
+    // Who opens the file knows no shorter operation timeout than the default.
+    meddle(
+        folder.path(),
+        "update idempotency_records set created_at = created_at - 60000000, attempt_started_at = attempt_started_at - 60000000
+         where key = 'k-2'",
+    );
+    assert_eq!(settle(folder.path(), "k-2", "failed", NOBODY, &[]).json(0)["standing"], "declined");
+}
+
+#[test]
+fn where_the_acquirer_is_gone_a_person_has_to_answer_for_it() {
+    let folder = folder();
+    let acquirer = Serve::acquirer(folder.path(), &["--store", "memory:"]);
+    let at = format!("http://{}", acquirer.address);
+    let serve = serve(folder.path(), &["--acquirer", &at, "--visibility-delay", "0s"]);
+    let target = format!("http://{}", serve.address);
+    assert_eq!(lose(&serve, "k", &[]).status, 504);
+    drop(acquirer);
+    let refused = loop {
+        let ran = settle(folder.path(), "k", "failed", &target, &[]);
+        if !ran.stderr.contains("may still take effect") {
+            break ran;
+        }
+    };
+    refused.fails_with(1, &["the acquirer does not confirm it: no answer", "--acquirer-cannot-be-asked"]);
+    let report = settle(folder.path(), "k", "done", &target, &["--acquirer-cannot-be-asked"]).json(0);
+    assert_eq!(report["standing"], "done");
+    let other = settle(folder.path(), "k", "failed", &target, &["--reason", "x"]);
+    other.fails_with(2, &["--reason"]);
+    assert_eq!(lose(&serve, "k", &[]).status, 201, "the stored answer");
+}
+
+#[test]
+fn an_operator_settles_keys_of_its_own_tenant() {
+    let folder = folder();
+    for (tenant, role, name) in
+        [("shop", "charge", "caller"), ("shop", "operator", "ops"), ("other", "operator", "ops-2")]
+    {
+        let added = ["api-keys", "add", tenant, "--role", role, "--file", "keys", "--format", "json"];
+        write(folder.path(), name, run(folder.path(), added).json(0)["key"].as_str().unwrap());
+    }
+    let serve = serve(folder.path(), &["--api-keys-file", "keys"]);
+    let target = format!("http://{}", serve.address);
+    let bearer =
+        format!("Authorization: Bearer {}", std::fs::read_to_string(folder.path().join("caller")).unwrap());
+    assert_eq!(lose(&serve, "k", &[&bearer]).status, 504);
+    settle(folder.path(), "k", "failed", &target, &[]).fails_with(3, &["401", "--api-key-file"]);
+    settle(folder.path(), "k", "failed", &target, &["--api-key-file", "caller"])
+        .fails_with(3, &["403", "operator"]);
+    let of_other = ["--api-key-file", "ops-2", "--tenant", "shop"];
+    settle(folder.path(), "k", "failed", &target, &of_other).fails_with(2, &["belongs to tenant other"]);
+    settle(folder.path(), "k", "failed", &target, &["--api-key-file", "ops-2"]).fails_with(1, &["no record"]);
+    assert_eq!(settled(folder.path(), "k", &target, &["--api-key-file", "ops"])["tenant"], "shop");
+    let blank = settle(folder.path(), "k", "failed", &target, &["--api-key-file", "ops", "--by", " "]);
+    assert_eq!(blank.code, Some(1), "{blank:?}");
+}
