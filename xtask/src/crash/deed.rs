@@ -77,6 +77,8 @@ pub(crate) struct Operation {
     pub(crate) left_alone: bool,
     /// The first final answer.
     pub(crate) told: Option<Message>,
+    /// Its name at the acquirer, once that is known.
+    pub(crate) operation_id: Option<String>,
 }
 
 impl Operation {
@@ -92,7 +94,16 @@ impl Operation {
             (Deed::Refund, charge) => (format!("/v1/charges/{charge}/refunds"), json!({ "amount": amount })),
         };
         let key = format!("key-{name}");
-        Self { key, path, body: body.to_string(), deed, amount, left_alone: false, told: None }
+        Self {
+            key,
+            path,
+            body: body.to_string(),
+            deed,
+            amount,
+            left_alone: false,
+            told: None,
+            operation_id: None,
+        }
     }
 
     /// Takes an answer in.

@@ -279,42 +279,31 @@ impl World {
     }
 
     /// Compares what the two say about these operations, and their books as a whole.
-    fn audit(&self, places: &[usize]) -> Result<(), Failure> {
+    fn audit(&mut self, places: &[usize]) -> Result<(), Failure> {
         let stats = self.ask(self.acquirer.address(), "/stats")?;
         let mut faults = Vec::new();
         for place in places {
-            let operation = &self.operations[*place];
-            let key = self.key_document(operation)?;
+            let path = format!("/v1/idempotency-keys/{}", self.operations[*place].key);
+            let key = self.ask(self.serve.address(), &path)?;
             let id = key["operation_id"].as_str().unwrap_or_default().to_owned();
             let outside = self.ask(self.acquirer.address(), &format!("/operations/{id}"))?;
+            let operation = &mut self.operations[*place];
+            operation.operation_id = Some(id);
             faults.extend(audit::operation_faults(&Seen { operation, key, outside }, &stats));
         }
-        faults.extend(self.book_faults(&stats)?);
+        let summary = self.ask(self.serve.address(), "/v1/ledger/summary")?;
+        faults.extend(audit::book_faults(&summary, &self.all_executions()?, &stats, &self.by_id()));
         self.none_of(&faults)
     }
 
-    fn book_faults(&self, stats: &Value) -> Result<Vec<String>, Failure> {
-        let by_id = self.by_id()?;
-        let summary = self.ask(self.serve.address(), "/v1/ledger/summary")?;
-        Ok(audit::book_faults(&summary, &self.all_executions()?, stats, &by_id))
-    }
-
-    /// Every operation by its id.
-    fn by_id(&self) -> Result<BTreeMap<String, &Operation>, Failure> {
-        let with_id = |operation| {
-            let key = self.key_document(operation)?;
-            Ok((key["operation_id"].as_str().unwrap_or_default().to_owned(), operation))
-        };
-        self.operations.iter().map(with_id).collect()
-    }
-
-    fn key_document(&self, operation: &Operation) -> Result<Value, Failure> {
-        self.ask(self.serve.address(), &format!("/v1/idempotency-keys/{}", operation.key))
+    /// Every operation that was audited, by its name at the acquirer.
+    fn by_id(&self) -> BTreeMap<String, &Operation> {
+        self.operations.iter().filter_map(|it| Some((it.operation_id.clone()?, it))).collect()
     }
 
     /// Charge by charge, whether both sides took and gave back the same.
     fn audit_charges(&self) -> Result<(), Failure> {
-        let (by_id, list) = (self.by_id()?, self.all_executions()?);
+        let (by_id, list) = (self.by_id(), self.all_executions()?);
         let mut faults = Vec::new();
         for operation in self.operations.iter().filter(|it| matches!(it.deed, Deed::Charge { .. })) {
             let Some(id) = operation.told_member("id") else { continue };
@@ -340,11 +329,13 @@ impl World {
         }
     }
 
+    /// Asks until there is an answer: a busy machine is no fault.
     fn ask(&self, address: SocketAddr, path: &str) -> Result<Value, Failure> {
-        match wire::get(address, path) {
-            Ok(answer) if answer.status() == 200 => Ok(answer.json()),
-            Ok(answer) => Err(self.fault(format!("{path}: {}", answer.shown()))),
-            Err(error) => Err(self.fault(format!("{path}: {error}"))),
+        let answer = patiently(|| wire::get(address, path).ok());
+        match answer {
+            Some(answer) if answer.status() == 200 => Ok(answer.json()),
+            Some(answer) => Err(self.fault(format!("{path}: {}", answer.shown()))),
+            None => Err(self.fault(format!("{path}: no answer"))),
         }
     }
 
@@ -375,7 +366,7 @@ impl World {
         self.serve.start(None)?;
         for operation in &self.operations {
             let told = operation.told.as_ref().expect("every round ends with all of its answers");
-            let Some(again) = send(self.serve.address(), operation) else {
+            let Some(again) = patiently(|| send(self.serve.address(), operation)) else {
                 return Err(self.fault(format!("{}: no answer at the end", operation.key)));
             };
             if (told.status(), &told.body) != (again.status(), &again.body)
@@ -403,4 +394,16 @@ impl World {
 
 fn send(address: SocketAddr, operation: &Operation) -> Option<Message> {
     wire::post(address, &operation.path, &operation.key, &operation.body).ok()
+}
+
+/// Tries until there is an answer that is not 503, for a while; the last one.
+fn patiently(ask: impl Fn() -> Option<Message>) -> Option<Message> {
+    let began = Instant::now();
+    loop {
+        match ask() {
+            Some(answer) if answer.status() != 503 => return Some(answer),
+            last if began.elapsed() > PATIENCE => return last,
+            _ => pause(BETWEEN_TRIES),
+        }
+    }
 }

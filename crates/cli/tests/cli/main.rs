@@ -10,6 +10,7 @@ mod console;
 mod copies;
 mod crash;
 mod docs;
+mod duplicated;
 mod help;
 mod keys;
 mod lab;
