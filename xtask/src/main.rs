@@ -4,6 +4,7 @@
 //! (see [`failure::Failure`]). Nothing is skipped silently, and nothing that was already running is touched.
 
 mod bench;
+mod crash;
 mod deps;
 mod docs;
 mod failure;
@@ -40,6 +41,7 @@ enum Chore {
     Deps(deps::Args),
     Docs(docs::Args),
     Bench(bench::Args),
+    Crash(crash::Args),
 }
 
 fn main() -> ExitCode {
@@ -61,5 +63,6 @@ fn run(chore: Chore) -> Result<(), Failure> {
         Chore::Deps(args) => deps::run(&workspace, &args),
         Chore::Docs(args) => docs::run(&workspace, &args),
         Chore::Bench(args) => bench::run(&workspace, &args),
+        Chore::Crash(args) => crash::run(&workspace, &args),
     }
 }

@@ -8,6 +8,7 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 
 use crate::acquirer::{self, AcquirerArgs};
 use crate::api_keys::{self, ApiKeysCommand};
+use crate::backup::{self, BackupArgs};
 use crate::bench::{self, BenchArgs};
 use crate::exit::{Exit, Failure};
 use crate::explain::{self, ExplainArgs};
@@ -15,6 +16,7 @@ use crate::keys::{self, KeysCommand};
 use crate::lab::{self, LabCommand};
 use crate::migrate::{self, MigrateArgs};
 use crate::reconcile::{self, ReconcileArgs};
+use crate::restore::{self, RestoreArgs};
 use crate::serve::{self, ServeArgs};
 use crate::settings::Layers;
 use crate::settings::show::{self, ConfigArgs};
@@ -37,7 +39,7 @@ Exit codes:
   1  a check failed
   2  wrong use or configuration
   3  something needed is not reachable, or a database file is corrupt, newer or locked
-  130  a signal ended `unavez lab` before it was done"
+  130  a signal ended `unavez lab`, `backup` or `restore` before it was done"
 )]
 struct Cli {
     /// Configuration file [default: ./unavez.toml, if it is there]
@@ -69,6 +71,10 @@ enum Command {
     Reconcile(Box<ReconcileArgs>),
     /// Say what a problem code means, what is safe and what to do
     Explain(ExplainArgs),
+    /// Copy the database beside the running service, and check the copy
+    Backup(BackupArgs),
+    /// Put a copy in the database's place, to ask first for what it has forgotten
+    Restore(RestoreArgs),
     /// Bring a database file to this version's schema
     Migrate(MigrateArgs),
     /// Drive load against a service and measure rate and latency
@@ -104,6 +110,8 @@ pub(crate) fn run(
         Command::Reconcile(args) => reconcile::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Backup(args) => backup::run(args),
+        Command::Restore(args) => restore::run(args),
         Command::Migrate(args) => migrate::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Config(args) => show::run(args, &layers, &root, check),

@@ -107,7 +107,9 @@ Examples:
   unavez lab break --only no-fence --only check-then-write
 
 Pieces: key-per-attempt, key-from-amount, check-then-write, no-fingerprint, no-fence,
-answer-not-stored, key-after-work, in-progress-ignored.
+answer-not-stored, key-after-work, in-progress-ignored, no-lookup, unconditional-takeover,
+one-clock, zombie-never-reclaimed, no-visibility-delay, webhook-twice,
+new-operation-id-on-reclaim.
 
 Exit 1 unless every missing piece is caught by exactly the tests predicted for it, 130 if Ctrl-C
 or SIGTERM ended it.")]

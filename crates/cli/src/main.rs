@@ -2,10 +2,12 @@
 
 mod acquirer;
 mod api_keys;
+mod backup;
 mod bench;
 mod client;
 mod command;
 mod console;
+mod copying;
 mod duration;
 mod exit;
 mod explain;
@@ -16,6 +18,7 @@ mod number;
 mod output;
 mod reconcile;
 mod remedy;
+mod restore;
 mod serve;
 mod settings;
 mod time;

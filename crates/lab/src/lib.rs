@@ -14,7 +14,7 @@
 //! 2. Money is counted at the service's ledger, never from what the client believes.
 //! 3. The only randomness that shows in a figure is CPython's generator ([`random::PythonRandom`]), so that anybody can
 //!    draw the same orders with three lines of Python. Everything else that must race is forced by a barrier.
-//! 4. What is broken on purpose is broken in a decorated client or store of this crate, never by a switch in the product.
+//! 4. What is broken on purpose is broken in a decorated client, store or acquirer of this crate, never by a switch in the product.
 //!
 //! # Use
 //!

@@ -4,7 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 
-/// One piece of the protocol taken out. Two of them sit in the client, the others in the store's reading or writing.
+/// One piece of the protocol taken out. Two of them sit in the client, the others in the store's reading or writing, or
+/// between the service and its acquirer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mutation {
     /// The client makes a new key for every attempt (against P29).
@@ -23,11 +24,25 @@ pub enum Mutation {
     KeyAfterWork,
     /// A record in progress is treated as if nobody had claimed it (against P10).
     InProgressIgnored,
+    /// An unknown outcome is sent again, and nobody asks (against P16).
+    NoLookup,
+    /// A takeover is accepted whatever record its writer saw (against P11, P16).
+    UnconditionalTakeover,
+    /// Answers are remembered as long as an attempt may take: two clocks are one (against P9).
+    OneClock,
+    /// A lost attempt is never taken over (against P16).
+    ZombieNeverReclaimed,
+    /// "Not found" counts at once (against P16).
+    NoVisibilityDelay,
+    /// Every delivery of an event takes effect (against P25).
+    WebhookTwice,
+    /// An attempt after the first has a new name at the acquirer (against P16).
+    NewOperationIdOnReclaim,
 }
 
 impl Mutation {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 15] = [
         Self::KeyPerAttempt,
         Self::KeyFromAmount,
         Self::CheckThenWrite,
@@ -36,11 +51,40 @@ impl Mutation {
         Self::AnswerNotStored,
         Self::KeyAfterWork,
         Self::InProgressIgnored,
+        Self::NoLookup,
+        Self::UnconditionalTakeover,
+        Self::OneClock,
+        Self::ZombieNeverReclaimed,
+        Self::NoVisibilityDelay,
+        Self::WebhookTwice,
+        Self::NewOperationIdOnReclaim,
     ];
 
     /// Whether the client makes the mistake, so that any service can be shown it.
     pub fn is_in_the_client(self) -> bool {
         matches!(self, Self::KeyPerAttempt | Self::KeyFromAmount)
+    }
+
+    /// Whether the piece is missed where a charge leaves the house: then every test is made without it. The others are
+    /// taken out of work that stays in the house, where a race among them has one outcome; going outside adds others.
+    pub fn is_about_the_outside(self) -> bool {
+        match self {
+            Self::NoLookup
+            | Self::UnconditionalTakeover
+            | Self::OneClock
+            | Self::ZombieNeverReclaimed
+            | Self::NoVisibilityDelay
+            | Self::WebhookTwice
+            | Self::NewOperationIdOnReclaim => true,
+            Self::KeyPerAttempt
+            | Self::KeyFromAmount
+            | Self::CheckThenWrite
+            | Self::NoFingerprint
+            | Self::NoFence
+            | Self::AnswerNotStored
+            | Self::KeyAfterWork
+            | Self::InProgressIgnored => false,
+        }
     }
 
     /// The name on the command line and in reports.
@@ -54,6 +98,13 @@ impl Mutation {
             Self::AnswerNotStored => "answer-not-stored",
             Self::KeyAfterWork => "key-after-work",
             Self::InProgressIgnored => "in-progress-ignored",
+            Self::NoLookup => "no-lookup",
+            Self::UnconditionalTakeover => "unconditional-takeover",
+            Self::OneClock => "one-clock",
+            Self::ZombieNeverReclaimed => "zombie-never-reclaimed",
+            Self::NoVisibilityDelay => "no-visibility-delay",
+            Self::WebhookTwice => "webhook-twice",
+            Self::NewOperationIdOnReclaim => "new-operation-id-on-reclaim",
         }
     }
 }

@@ -22,7 +22,7 @@ use unavez_lab::{
 use unavez_payments::{Payments, Settings, server};
 use unavez_store::sqlite;
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 15] = [
     "retries-same-key",
     "distinct-operations",
     "concurrent-race",
@@ -33,6 +33,11 @@ const NAMES: [&str; 10] = [
     "two-tenants",
     "lost-owner",
     "late-owner",
+    "outcome-lost",
+    "pending-then-webhook",
+    "declined-is-replayed",
+    "zombie-reclaimed-once",
+    "late-arrival",
 ];
 
 async fn serve(router: Router) -> Remote {
@@ -53,7 +58,7 @@ async fn the_product_keeps_every_promise() {
             assert_eq!((test.charges, test.total), (test.expected_charges, test.expected_charges * 500));
         }
     }
-    assert_eq!((report.passed, report.failed, report.skipped), (9, 0, 1));
+    assert_eq!((report.passed, report.failed, report.skipped), (14, 0, 1));
     assert!(report.passed());
 }
 

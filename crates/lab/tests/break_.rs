@@ -29,8 +29,13 @@ async fn each_missing_piece_is_caught_by_exactly_the_predicted_tests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forced_race_is_never_luck() {
-    let options =
-        Options { mutations: vec![Mutation::CheckThenWrite, Mutation::NoFence, Mutation::InProgressIgnored] };
+    let mutations = vec![
+        Mutation::CheckThenWrite,
+        Mutation::NoFence,
+        Mutation::InProgressIgnored,
+        Mutation::UnconditionalTakeover,
+    ];
+    let options = Options { mutations };
     for round in 1..=2 {
         let report = run(&options, &Silent).await.expect("the whole lesson server keeps every promise");
         assert!(report.passed(), "round {round}: {:?}", report.mutations);

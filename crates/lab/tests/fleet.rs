@@ -228,3 +228,11 @@ async fn an_order_without_attempts_is_refused() {
         (2, "attempts is 0; an order needs at least 1")
     );
 }
+
+#[tokio::test]
+async fn a_piece_between_service_and_acquirer_is_not_the_fleets() {
+    let options = Options { mutation: Some(Mutation::NoLookup), ..Options::default() };
+    let refused = run(&options, &Silent).await.expect_err("its charges stay in the house");
+    assert_eq!(refused.exit_code(), 2);
+    assert!(refused.to_string().contains("no-lookup"), "{refused}");
+}

@@ -132,7 +132,11 @@ impl Metrics {
             "Questions to the acquirer, by what the answer was worth",
             recoveries.clone(),
         );
-        let anomalies = Family::default();
+        let anomalies = Family::<ReasonLabels, Counter>::default();
+        // All of them, so that the first finding is growth and not a new series.
+        for reason in Reason::ALL {
+            drop(anomalies.get_or_create(&ReasonLabels { reason: reason.as_str() }));
+        }
         registry.register(
             "webhook_anomalies",
             "What was heard of an acquirer and does not fit, by the rule it breaks",
@@ -358,6 +362,9 @@ impl EncodeLabelValue for Currency {
         self.code().encode(encoder)
     }
 }
+
+#[cfg(test)]
+mod deploy;
 
 #[cfg(test)]
 mod tests {

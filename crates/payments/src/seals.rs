@@ -19,7 +19,7 @@ use unavez_core::time::Time;
 use unavez_store::StoreError;
 use unavez_store::sqlite::{SqliteStore, TransactionError};
 
-use crate::service::OpenError;
+use crate::open_error::OpenError;
 
 /// Reads the key file.
 pub(crate) fn read(path: &Path) -> Result<SealKeys, OpenError> {

@@ -1,7 +1,6 @@
 //! The service as one value: opened, routed, closed.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,28 +9,29 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 use unavez_core::fingerprint::Rules;
 use unavez_core::identity::Realm;
-use unavez_core::seal::{SealKeyId, SealKeys};
+use unavez_core::seal::SealKeys;
 use unavez_core::timing::{Contradiction, Timings};
 use unavez_store::StoreError;
-use unavez_store::sqlite::{self, Location, Options, SqliteStore};
+use unavez_store::sqlite::{Location, Options, SqliteStore};
 use unavez_tower::door::{Differs, Door};
 use unavez_tower::engine::{self, Engine, Kind};
 use unavez_tower::recover::{Hook, Pass, RecoveryWorker};
 
 use crate::acquirer::Acquirer;
 use crate::acquirer::sandbox::Sandbox;
-use crate::acquirer::signature::SecretsError;
 use crate::auth::{Gate, KeyFileError};
 use crate::books::{self, Books, Tenants};
+use crate::copies;
 use crate::http::{self as api, edge::Inside};
 use crate::metrics::{CommitWatch, EngineWatch, Metrics};
 use crate::night::Night;
+use crate::open_error::OpenError;
 use crate::outside::alarms::Alarms;
 use crate::outside::by_hand::{ByHand, NotRuled, Ruled};
 use crate::outside::in_process::InProcess;
-use crate::outside::way::{Missing, RealmName, Way};
+use crate::outside::way::{RealmName, Way};
 use crate::outside::{self, Asking, Outside};
-use crate::owner::{self, OwnerConflict, Unsettled};
+use crate::owner::{self, Unsettled};
 use crate::random::Stream;
 use crate::readiness::Readiness;
 use crate::seals;
@@ -118,6 +118,7 @@ impl Payments {
         let store = tokio::task::spawn_blocking(move || SqliteStore::open(location, options))
             .await
             .map_err(|_| OpenError::Interrupted)??;
+        settings.ask_first_until = copies::ask_first_until(&store, settings.ask_first_until).await?;
         let furnished = async {
             seals::check(&store, seal_keys.as_ref()).await?;
             let gate = owned_gate(&store, gate, &settings).await?;
@@ -174,6 +175,9 @@ impl Payments {
             };
             Arc::new(Outside::new(acquirer, store.clone(), engine.clone(), Arc::clone(&metrics), told))
         });
+        if outside.is_none() {
+            copies::warn_of_ledger(settings.ask_first_until, store.clock().now());
+        }
         let kind = match &outside {
             None => Kind::Transactional,
             Some(outside) => Kind::Recoverable(Hook::new(Asking(Arc::clone(outside)))),
@@ -389,106 +393,5 @@ async fn owned_gate(store: &SqliteStore, gate: Gate, settings: &Settings) -> Res
 impl fmt::Debug for Payments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Payments").field("settings", &self.app.settings).finish_non_exhaustive()
-    }
-}
-
-/// Why the service was not opened.
-#[derive(Debug)]
-pub enum OpenError {
-    /// Settings that contradict each other.
-    Contradiction(Contradiction),
-    /// The database cannot be opened.
-    Store(sqlite::OpenError),
-    /// The API key file cannot be read.
-    ApiKeys(KeyFileError),
-    /// The file with the sealing keys cannot be read.
-    SealKeys {
-        /// Which file.
-        path: PathBuf,
-        /// Why; never what stands in it.
-        why: String,
-    },
-    /// The database was written with another sealing key of this id.
-    SealKeyChanged {
-        /// Which.
-        id: SealKeyId,
-    },
-    /// A sealing key is not there, and records that are open or still promised need it.
-    SealKeyMissing {
-        /// Which.
-        id: String,
-        /// How many records need it.
-        records: u64,
-    },
-    /// The API keys do not fit what the tenant `default` has stored.
-    DefaultTenant(OwnerConflict),
-    /// The sandbox's database cannot be opened.
-    Sandbox(sqlite::OpenError),
-    /// A setting is not there that the acquirer cannot do without.
-    Missing(Missing),
-    /// The file with the acquirer's secret key cannot be read.
-    AcquirerKey(SecretsError),
-    /// The file with the webhook secrets cannot be read.
-    WebhookSecrets(SecretsError),
-    /// The acquirer's connection cannot be set up.
-    Acquirer(std::io::Error),
-    /// The database could not be asked.
-    Read(StoreError),
-    /// The runtime is shutting down.
-    Interrupted,
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Contradiction(contradiction) => contradiction.fmt(f),
-            Self::Store(error) => error.fmt(f),
-            Self::ApiKeys(error) => write!(f, "API keys: {error}"),
-            Self::SealKeys { path, why } => write!(f, "sealing keys: {}: {why}", path.display()),
-            Self::SealKeyChanged { id } => write!(
-                f,
-                "sealing keys: `{id}` is not the key of this id that the database was written with; put its line back as \
-                 it was, and give a new key a new id"
-            ),
-            Self::SealKeyMissing { id, records } => write!(
-                f,
-                "sealing keys: `{id}` is not there, and {records} open or unexpired records need it; keep its line in \
-                 the file of --seal-key-file until they are gone"
-            ),
-            Self::DefaultTenant(conflict) => conflict.fmt(f),
-            Self::Sandbox(error) => write!(f, "sandbox: {error}"),
-            Self::Missing(missing) => missing.fmt(f),
-            Self::AcquirerKey(error) => write!(f, "key of the acquirer: {error}"),
-            Self::WebhookSecrets(error) => write!(f, "webhook secrets: {error}"),
-            Self::Acquirer(error) => write!(f, "acquirer: {error}"),
-            Self::Read(error) => error.fmt(f),
-            Self::Interrupted => f.write_str("interrupted while opening the database"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-impl From<Contradiction> for OpenError {
-    fn from(contradiction: Contradiction) -> Self {
-        Self::Contradiction(contradiction)
-    }
-}
-
-impl From<sqlite::OpenError> for OpenError {
-    fn from(error: sqlite::OpenError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<KeyFileError> for OpenError {
-    fn from(error: KeyFileError) -> Self {
-        Self::ApiKeys(error)
-    }
-}
-
-impl From<StoreError> for OpenError {
-    fn from(error: StoreError) -> Self {
-        Self::Read(error)
     }
 }

@@ -309,7 +309,16 @@ impl Door {
         match made {
             Ok(digested) => {
                 let fingerprint = OnceLock::new();
-                Entry::Admitted(Admitted { door: self.clone(), id, tenant, key, digested, fingerprint, head, body })
+                Entry::Admitted(Admitted {
+                    door: self.clone(),
+                    id,
+                    tenant,
+                    key,
+                    digested,
+                    fingerprint,
+                    head,
+                    body,
+                })
             }
             Err(ambiguous) => {
                 let problem = Problem::new(Code::BodyAmbiguous).with_detail(ambiguous.to_string());

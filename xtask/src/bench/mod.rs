@@ -119,6 +119,8 @@ enum Subject {
     UnavezEmpty,
     /// The service on the database that was loaded beforehand, and grows from turn to turn.
     UnavezLoaded,
+    /// The service on a new database, with the sandbox acquirer in a process of its own: two commits here, and a call.
+    UnavezSandbox,
 }
 
 impl Subject {
@@ -127,6 +129,7 @@ impl Subject {
         match self {
             Self::BareAxum => &[Mode::New],
             Self::UnavezEmpty | Self::UnavezLoaded => &[Mode::New, Mode::Replay, Mode::Mixed],
+            Self::UnavezSandbox => &[Mode::New],
         }
     }
 }

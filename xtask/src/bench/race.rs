@@ -24,7 +24,7 @@ impl Race<'_> {
         let machine = Machine::probe(self.folder)?;
         eprintln!("{machine}");
         let mut measured = Vec::new();
-        let mut subjects = vec![Subject::BareAxum, Subject::UnavezEmpty];
+        let mut subjects = vec![Subject::BareAxum, Subject::UnavezEmpty, Subject::UnavezSandbox];
         if self.plan.keys > 0 {
             self.load()?;
             subjects.push(Subject::UnavezLoaded);
@@ -40,7 +40,11 @@ impl Race<'_> {
 
     /// Starts the contestant, measures all of its figures, stops it.
     fn turn(&self, subject: Subject, turn: u64) -> Result<Vec<Measured>, Failure> {
-        let contestant = self.start(subject)?;
+        let acquirer = match subject {
+            Subject::UnavezSandbox => Some(self.start_acquirer()?),
+            Subject::BareAxum | Subject::UnavezEmpty | Subject::UnavezLoaded => None,
+        };
+        let contestant = self.start(subject, acquirer.as_ref())?;
         // Warmed up apart, so that what the kernel counts during a figure belongs to the requests that are counted.
         self.generate(subject, &contestant, Mode::New, self.plan.connections[0], self.plan.seconds.min(2))?;
         let mut measured = Vec::new();
@@ -60,37 +64,51 @@ impl Race<'_> {
             }
         }
         contestant.stop()?;
-        if subject == Subject::UnavezEmpty {
+        acquirer.map_or(Ok(()), Contestant::stop)?;
+        if matches!(subject, Subject::UnavezEmpty | Subject::UnavezSandbox) {
             remove(&self.database(subject))?;
         }
         Ok(measured)
     }
 
-    fn start(&self, subject: Subject) -> Result<Contestant, Failure> {
+    fn start(&self, subject: Subject, acquirer: Option<&Contestant>) -> Result<Contestant, Failure> {
         let mut command = match subject {
             Subject::BareAxum => Command::new(self.binaries.join("contestant-bare-axum")),
-            Subject::UnavezEmpty | Subject::UnavezLoaded => self.service(&self.database(subject))?,
+            Subject::UnavezEmpty | Subject::UnavezLoaded | Subject::UnavezSandbox => {
+                self.service(&self.database(subject), acquirer.map_or("ledger", Contestant::url))?
+            }
         };
         Contestant::start(command.current_dir(self.folder), &self.folder.join("log"))
     }
 
-    fn service(&self, database: &Path) -> Result<Command, Failure> {
+    fn service(&self, database: &Path, acquirer: &str) -> Result<Command, Failure> {
         std::fs::create_dir_all(database).map_err(|error| Failure::file("make", database, &error))?;
         let mut command = Command::new(self.binaries.join("unavez"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--acquirer", "ledger", "--store"]);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--acquirer", acquirer, "--store"]);
         command.arg(format!("sqlite:{}", database.join("unavez.db").display()));
         Ok(command)
     }
 
+    /// The acquirer keeps its books in memory and answers at once: its own speed is not what is measured.
+    fn start_acquirer(&self) -> Result<Contestant, Failure> {
+        let mut command = Command::new(self.binaries.join("unavez"));
+        command.args(["acquirer", "--listen", "127.0.0.1:0", "--store", "memory:", "--latency", "0s"]);
+        Contestant::start(command.current_dir(self.folder), &self.folder.join("acquirer.log"))
+    }
+
     /// A folder of its own for each database: its log and lock files lie beside it.
     fn database(&self, subject: Subject) -> PathBuf {
-        self.folder.join(if subject == Subject::UnavezLoaded { "loaded" } else { "empty" })
+        self.folder.join(match subject {
+            Subject::UnavezLoaded => "loaded",
+            Subject::UnavezSandbox => "sandbox",
+            Subject::BareAxum | Subject::UnavezEmpty => "empty",
+        })
     }
 
     /// Charges new keys until the loaded database holds as many as asked for. The keys are the generator's own, so
     /// the index is as scattered as theirs.
     fn load(&self) -> Result<(), Failure> {
-        let contestant = self.start(Subject::UnavezLoaded)?;
+        let contestant = self.start(Subject::UnavezLoaded, None)?;
         let mut loaded = 0;
         while loaded < self.plan.keys {
             let generated = self.generate(Subject::UnavezLoaded, &contestant, Mode::New, 256, 5)?;

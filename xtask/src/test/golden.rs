@@ -69,7 +69,7 @@ impl Fleet {
     }
 }
 
-/// The lab's own tests in their order, and what the mission's three must have charged: (name, charges, total).
+/// The lab's own tests in their order, and what those whose figures are promised must have charged: (name, charges, total).
 const ACCEPTED: &[(&str, Option<(u64, u64)>)] = &[
     ("retries-same-key", Some((1, 500))),
     ("distinct-operations", Some((2, 1000))),
@@ -79,6 +79,13 @@ const ACCEPTED: &[(&str, Option<(u64, u64)>)] = &[
     ("after-restart", None),
     ("after-kill", None),
     ("two-tenants", None),
+    ("lost-owner", None),
+    ("late-owner", None),
+    ("outcome-lost", Some((1, 500))),
+    ("pending-then-webhook", Some((1, 500))),
+    ("declined-is-replayed", Some((1, 500))),
+    ("zombie-reclaimed-once", Some((1, 500))),
+    ("late-arrival", Some((1, 500))),
 ];
 
 /// Further tests may follow these; all of them must pass.
@@ -110,7 +117,7 @@ struct Caught {
     total: u64,
 }
 
-/// Each piece removed on purpose. The lesson's three also say which one test fails, and with what figures.
+/// Each piece removed on purpose. Where one test alone fails, it also stands which, and with what figures.
 const MUTATIONS: &[(&str, Option<Caught>)] = &[
     ("key-per-attempt", Some(Caught { by: "retries-same-key", charges: 3, total: 1500 })),
     ("key-from-amount", Some(Caught { by: "distinct-operations", charges: 1, total: 500 })),
@@ -120,6 +127,13 @@ const MUTATIONS: &[(&str, Option<Caught>)] = &[
     ("answer-not-stored", None),
     ("key-after-work", None),
     ("in-progress-ignored", None),
+    ("no-lookup", None),
+    ("unconditional-takeover", None),
+    ("one-clock", Some(Caught { by: "declined-is-replayed", charges: 2, total: 1000 })),
+    ("zombie-never-reclaimed", None),
+    ("no-visibility-delay", Some(Caught { by: "late-arrival", charges: 2, total: 1000 })),
+    ("webhook-twice", Some(Caught { by: "pending-then-webhook", charges: 2, total: 1000 })),
+    ("new-operation-id-on-reclaim", Some(Caught { by: "zombie-reclaimed-once", charges: 2, total: 1000 })),
 ];
 
 pub(crate) fn break_faults(report: &Value) -> Vec<String> {
@@ -220,7 +234,7 @@ mod tests {
                         "expected_charges": charges, "detail": "" })
             })
             .collect();
-        json!({ "passed": 8, "failed": 0, "skipped": 0, "tests": tests })
+        json!({ "passed": ACCEPTED.len(), "failed": 0, "skipped": 0, "tests": tests })
     }
 
     #[test]
@@ -231,7 +245,7 @@ mod tests {
         assert_eq!(accept_faults(&skipped), [r#"after-kill: /result is "skipped", expected "passed""#]);
         let mut longer = accepted();
         longer["tests"].as_array_mut().unwrap().push(json!({ "name": "further", "result": "failed" }));
-        assert_eq!(accept_faults(&longer), ["/passed is 8, expected 9"]);
+        assert_eq!(accept_faults(&longer), ["/passed is 15, expected 16"]);
         assert!(!accept_faults(&json!({ "passed": 0, "failed": 0, "skipped": 0, "tests": [] })).is_empty());
         let mut doubled = accepted();
         doubled["tests"][0]["charges"] = json!(3);

@@ -11,7 +11,7 @@ use crate::test::golden;
 use crate::test::tally::Tally;
 use crate::test::words;
 use crate::workspace::{Text, Workspace};
-use crate::{deps, docs, shell, tools};
+use crate::{crash, deps, docs, shell, tools};
 
 /// A part of the gate that passes or fails as one.
 pub(crate) struct Section {
@@ -51,6 +51,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     section("fleet", "the published figures come out exactly", Gate::Whole, fleet),
     section("accept", "the promises hold on the released binary", Gate::Whole, accept),
     section("break", "each piece removed is missed by the right test", Gate::Whole, break_on_purpose),
+    section("crash", "killed anywhere, both books say the same", Gate::Whole, killed_anywhere),
 ];
 
 type Run = fn(&Workspace, &mut Tally) -> Result<(), Failure>;
@@ -165,7 +166,8 @@ fn references(workspace: &Workspace, tally: &mut Tally) -> Result<(), Failure> {
 
 /// Called again by every section that asks the released binary: `--only fleet` must not judge yesterday's.
 fn release(workspace: &Workspace, _: &mut Tally) -> Result<(), Failure> {
-    shell::run(&mut workspace.cargo(&["build", "--quiet", "--locked", "--release", "--package", "unavez"]))
+    shell::run(&mut workspace.cargo(&["build", "--quiet", "--locked", "--release", "--package", "unavez"]))?;
+    crash::absent_from(&workspace.target.join("release/unavez"))
 }
 
 /// Systemd checks that the program exists too, so it is shown the unit with the one just built.
@@ -200,6 +202,10 @@ fn accept(workspace: &Workspace, tally: &mut Tally) -> Result<(), Failure> {
 
 fn break_on_purpose(workspace: &Workspace, tally: &mut Tally) -> Result<(), Failure> {
     compared(workspace, &["lab", "break", "--format", "json"], tally, golden::break_faults)
+}
+
+fn killed_anywhere(workspace: &Workspace, _: &mut Tally) -> Result<(), Failure> {
+    crash::run(workspace, &crash::Args::SHORT)
 }
 
 /// Runs the released binary and compares its one JSON document with what it must say.

@@ -70,12 +70,16 @@ fn every_missing_piece_is_caught_as_predicted() {
     let folder = folder();
     let report = run(folder.path(), ["lab", "break", "--format", "json"]).json(0);
     let mutations = report["mutations"].as_array().unwrap();
-    assert_eq!(mutations.len(), 8);
+    assert_eq!(mutations.len(), 15);
     assert!(mutations.iter().all(|it| it["as_predicted"] == true), "{report}");
     for (name, test, charges, total) in [
         ("key-per-attempt", "retries-same-key", 3, 1500),
         ("key-from-amount", "distinct-operations", 1, 500),
         ("check-then-write", "concurrent-race", 2, 1000),
+        ("one-clock", "declined-is-replayed", 2, 1000),
+        ("no-visibility-delay", "late-arrival", 2, 1000),
+        ("webhook-twice", "pending-then-webhook", 2, 1000),
+        ("new-operation-id-on-reclaim", "zombie-reclaimed-once", 2, 1000),
     ] {
         let mutation = mutations.iter().find(|it| it["name"] == name).unwrap();
         assert_eq!(mutation["breaks"], serde_json::json!([test]));

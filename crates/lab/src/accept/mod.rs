@@ -12,9 +12,18 @@
 //! | `two-tenants` | a key belongs to its tenant (P4) | 2 |
 //! | `lost-owner` | when an owner broke down, two repeats at once run the work once (P11) | 1 |
 //! | `late-owner` | an owner that comes back after it was overtaken changes nothing (P11) | 1 |
+//! | `outcome-lost` | what the acquirer executed and never answered is found by asking (P16) | 1 |
+//! | `pending-then-webhook` | a decision told by webhooks, each twice, takes effect once (P25, P26) | 1 |
+//! | `declined-is-replayed` | a late copy of a declined request is told so again, though another key has paid (P18) | 1 |
+//! | `zombie-reclaimed-once` | of forty repeats of a lost attempt one sends again, under the same name (P11, P16) | 1 |
+//! | `late-arrival` | a request that arrives after a question said "not found" is not sent again meanwhile (P16) | 1 |
+//!
+//! In the last five the charge is made by an acquirer outside, which executes whatever it is sent; they count what stands in
+//! its books or in the service's ledger, whichever is more.
 //!
 //! Only the first two take their keys from the client's key policy; the others say which key they mean.
 
+mod abroad;
 mod detail;
 mod order;
 mod play;

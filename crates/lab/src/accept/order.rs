@@ -34,6 +34,7 @@ pub(super) struct Order {
     order_id: String,
     pub(super) key: String,
     dollars: u64,
+    payment_method: Option<&'static str>,
 }
 
 impl Orders {
@@ -57,7 +58,7 @@ impl Orders {
     fn order_by(&self, keys: KeyPolicy, number: u32) -> Order {
         let order_id = order_id(&self.run, number);
         let key = keys.operation_key(&order_id, PRICE);
-        Order { order_id, key, dollars: PRICE }
+        Order { order_id, key, dollars: PRICE, payment_method: None }
     }
 }
 
@@ -71,9 +72,23 @@ impl Order {
         Self { dollars: self.dollars * 2, ..self.clone() }
     }
 
+    /// The same order, paid so.
+    pub(super) fn paid_with(&self, payment_method: &'static str) -> Self {
+        Self { payment_method: Some(payment_method), ..self.clone() }
+    }
+
+    /// The same order as another operation: somebody tries once more, and means it.
+    pub(super) fn under_another_key(&self) -> Self {
+        Self { key: format!("{}:again", self.key), ..self.clone() }
+    }
+
     fn body(&self) -> Bytes {
         let cents = self.dollars * CENTS;
-        Bytes::from(json!({ "order_id": self.order_id, "amount": cents, "currency": CURRENCY }).to_string())
+        let mut body = json!({ "order_id": self.order_id, "amount": cents, "currency": CURRENCY });
+        if let Some(payment_method) = self.payment_method {
+            body["payment_method"] = payment_method.into();
+        }
+        Bytes::from(body.to_string())
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    Detail, Promise,
+    Detail, Promise, abroad,
     order::{CHARGES_PATH, Order, Orders, Sent, answer_of, charge, charge_at, send},
     stage::Stage,
 };
@@ -35,9 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) type Seen = Result<Detail, Complaint>;
 
 /// Who was answered, in both languages.
-type Who = (&'static str, &'static str);
+pub(super) type Who = (&'static str, &'static str);
 
-const THE_FIRST: Who = ("the first request", "la primera solicitud");
+pub(super) const THE_FIRST: Who = ("the first request", "la primera solicitud");
 
 /// Why a promise does not hold, or cannot be tested.
 #[derive(Debug)]
@@ -81,6 +81,7 @@ pub(super) async fn play(promise: Promise, stage: &mut Stage, keys: KeyPolicy) -
             Promise::TwoTenants => two_tenants(stage, &orders).await,
             Promise::LostOwner => lost_owner(stage, &orders).await,
             Promise::LateOwner => late_owner(stage, &orders).await,
+            outside => abroad::play(outside, stage, &orders).await,
         }
     };
     timeout(PATIENCE, played).await.unwrap_or_else(|_| {
@@ -320,12 +321,12 @@ fn gone(_: watch::error::RecvError) -> Error {
     Error::broken("the lesson server ended")
 }
 
-fn must_be(answer: &Answer, status: StatusCode, who: Who) -> Result<(), Complaint> {
+pub(super) fn must_be(answer: &Answer, status: StatusCode, who: Who) -> Result<(), Complaint> {
     if answer.status == status { Ok(()) } else { answered(answer, who) }
 }
 
 /// P18: the same status, the same bytes.
-fn must_repeat(first: &Answer, repeat: &Answer, who: Who) -> Result<(), Complaint> {
+pub(super) fn must_repeat(first: &Answer, repeat: &Answer, who: Who) -> Result<(), Complaint> {
     if repeat.status != first.status {
         return answered(repeat, who);
     }
@@ -340,7 +341,7 @@ fn must_repeat(first: &Answer, repeat: &Answer, who: Who) -> Result<(), Complain
 }
 
 /// Complains of an answer.
-fn answered<T>(answer: &Answer, (who, quien): Who) -> Result<T, Complaint> {
+pub(super) fn answered<T>(answer: &Answer, (who, quien): Who) -> Result<T, Complaint> {
     let answer = shown(answer);
     broken(Detail::new(format!("{who} was answered {answer}"), format!("{quien} recibió {answer}")))
 }

@@ -1,5 +1,7 @@
 //! The promises by name, and how many charges each allows.
 
+use crate::Mutation;
+
 /// What is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Promise {
@@ -13,11 +15,16 @@ pub(crate) enum Promise {
     TwoTenants,
     LostOwner,
     LateOwner,
+    OutcomeLost,
+    PendingThenWebhook,
+    DeclinedIsReplayed,
+    ZombieReclaimedOnce,
+    LateArrival,
 }
 
 impl Promise {
     /// All of them, in the order in which they are told.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::RetriesSameKey,
         Self::DistinctOperations,
         Self::ConcurrentRace,
@@ -28,11 +35,32 @@ impl Promise {
         Self::TwoTenants,
         Self::LostOwner,
         Self::LateOwner,
+        Self::OutcomeLost,
+        Self::PendingThenWebhook,
+        Self::DeclinedIsReplayed,
+        Self::ZombieReclaimedOnce,
+        Self::LateArrival,
     ];
 
-    /// Those that the lesson server can be asked to keep.
-    pub(crate) fn on_the_lesson_server() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|&promise| promise != Self::AfterKill)
+    /// Those that the lesson server can be asked to keep without this piece.
+    pub(crate) fn on_the_lesson_server(mutation: Option<Mutation>) -> impl Iterator<Item = Self> {
+        let stays_inside = mutation.is_some_and(|mutation| !mutation.is_about_the_outside());
+        let is_asked = move |promise: &Self| {
+            *promise != Self::AfterKill && !(stays_inside && promise.is_about_the_outside())
+        };
+        Self::ALL.into_iter().filter(is_asked)
+    }
+
+    /// Whether the charge is made by an acquirer outside.
+    pub(crate) fn is_about_the_outside(self) -> bool {
+        matches!(
+            self,
+            Self::OutcomeLost
+                | Self::PendingThenWebhook
+                | Self::DeclinedIsReplayed
+                | Self::ZombieReclaimedOnce
+                | Self::LateArrival
+        )
     }
 
     /// The name on the command line and in reports.
@@ -48,6 +76,11 @@ impl Promise {
             Self::TwoTenants => "two-tenants",
             Self::LostOwner => "lost-owner",
             Self::LateOwner => "late-owner",
+            Self::OutcomeLost => "outcome-lost",
+            Self::PendingThenWebhook => "pending-then-webhook",
+            Self::DeclinedIsReplayed => "declined-is-replayed",
+            Self::ZombieReclaimedOnce => "zombie-reclaimed-once",
+            Self::LateArrival => "late-arrival",
         }
     }
 

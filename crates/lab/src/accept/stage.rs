@@ -1,6 +1,6 @@
 //! Where one test plays: a service of its own, or one that runs somewhere, and how its ledger is counted.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use super::{Ground, Promise, process::Process};
 use crate::{
     Error, Mutation, Remote,
     money::{CENTS, CURRENCY},
-    servers::{Lesson, Payments},
+    servers::{Abroad, Bank, Executed, Lesson, Meeting, Payments},
     wire::{Call, Route, Wire},
 };
 
@@ -23,6 +23,7 @@ pub(super) struct Stage {
 enum Place {
     Product(Payments, Bearers),
     Lesson(Lesson),
+    Abroad(Abroad),
     Process(Process),
     Target(Remote),
 }
@@ -100,12 +101,55 @@ impl Stage {
         }
     }
 
+    /// The bank, where charges are made at one.
+    pub(super) fn bank(&self) -> Result<&Bank, Error> {
+        let bank = match &self.place {
+            Place::Product(payments, _) => payments.bank(),
+            Place::Abroad(abroad) => Some(abroad.bank()),
+            _ => None,
+        };
+        bank.ok_or_else(|| Error::broken("only what charges at a bank can lose its answers"))
+    }
+
+    /// The lesson server's meeting, where charges are made at a bank.
+    pub(super) fn meeting_abroad(&self) -> Option<&Meeting> {
+        match &self.place {
+            Place::Abroad(abroad) => Some(abroad.meeting()),
+            _ => None,
+        }
+    }
+
+    /// Moves the clock of the service and its bank.
+    pub(super) fn pass(&self, time: Duration) {
+        match &self.place {
+            Place::Product(payments, _) => payments.pass(time),
+            Place::Abroad(abroad) => abroad.pass(time),
+            _ => {}
+        }
+    }
+
+    /// Has the bank send what is due, once.
+    pub(super) async fn deliver(&self) -> Result<(), Error> {
+        self.bank()?.deliver(&self.authority()).await
+    }
+
+    /// A client of every replica.
+    pub(super) fn callers(&self) -> Vec<Caller> {
+        match &self.place {
+            Place::Abroad(abroad) => {
+                let caller = |authority: &str| Caller { authority: authority.to_owned(), bearer: None };
+                abroad.authorities().map(caller).to_vec()
+            }
+            _ => vec![self.caller()],
+        }
+    }
+
     /// A client of the first tenant.
     pub(super) fn caller(&self) -> Caller {
         let bearer = match &self.place {
             Place::Product(_, bearers) => bearers.one.clone(),
             Place::Target(remote) => remote.api_key.clone(),
-            Place::Lesson(_) | Place::Process(_) => None,
+            Place::Lesson(_) | Place::Abroad(_) | Place::Process(_) => None,
         };
         Caller { authority: self.authority(), bearer }
     }
@@ -115,7 +159,7 @@ impl Stage {
         let bearer = match &self.place {
             Place::Product(_, bearers) => bearers.other.clone(),
             Place::Target(remote) => remote.other_tenants_api_key.clone(),
-            Place::Lesson(_) | Place::Process(_) => Some("other".into()),
+            Place::Lesson(_) | Place::Abroad(_) | Place::Process(_) => Some("other".into()),
         };
         Caller { authority: self.authority(), bearer }
     }
@@ -124,6 +168,7 @@ impl Stage {
         match &self.place {
             Place::Product(payments, _) => payments.running().authority().to_owned(),
             Place::Lesson(lesson) => lesson.running().authority().to_owned(),
+            Place::Abroad(abroad) => abroad.authorities()[0].to_owned(),
             Place::Process(process) => process.authority().to_owned(),
             Place::Target(remote) => remote.targets.first().expect("a remote has an address").authority(),
         }
@@ -145,6 +190,7 @@ impl Stage {
                 let killed = ("killed with SIGKILL, started again", "matado con SIGKILL, iniciado de nuevo");
                 process.kill_and_start_again().await.map(|()| killed)
             }
+            Place::Abroad(abroad) => abroad.restart().await.map(|()| restarted),
             Place::Target(_) => Err(Error::broken("a running service is not ours to restart")),
         }
     }
@@ -157,10 +203,14 @@ impl Stage {
             return Ok(counts);
         }
         let now = self.summary().await?;
-        Ok(Counts {
+        let counts = Counts {
             charges: now.charges.saturating_sub(self.before.charges),
             captured: now.captured.saturating_sub(self.before.captured),
-        })
+        };
+        match self.bank() {
+            Ok(bank) => Ok(counts.or_more(bank.executed().await?)),
+            Err(_) => Ok(counts),
+        }
     }
 
     /// Everything at the ledger, of both tenants where there are two.
@@ -216,6 +266,7 @@ impl Stage {
         match self.place {
             Place::Product(payments, _) => payments.stop().await,
             Place::Lesson(lesson) => lesson.stop().await,
+            Place::Abroad(abroad) => abroad.stop().await,
             Place::Process(process) => process.stop().await,
             Place::Target(_) => {}
         }
@@ -223,6 +274,12 @@ impl Stage {
 }
 
 impl Counts {
+    /// A charge in one of two books is a charge: the larger of both sides counts.
+    fn or_more(self, executed: Executed) -> Self {
+        let Executed { charges, captured } = executed;
+        Self { charges: self.charges.max(charges), captured: self.captured.max(captured) }
+    }
+
     pub(super) fn dollars(self) -> u64 {
         self.captured / CENTS
     }
@@ -251,6 +308,10 @@ fn missing_at_a_target(promise: Promise, remote: &Remote) -> Option<Skip> {
             "a running service's clock cannot be advanced",
             "el reloj de un servicio en marcha no se puede adelantar",
         )),
+        outside if outside.is_about_the_outside() => Some((
+            "needs an acquirer that can be made to fail",
+            "necesita un adquirente al que se le pueda pedir que falle",
+        )),
         Promise::TwoTenants if remote.other_tenants_api_key.is_none() => {
             Some(("needs a second tenant's API key", "necesita la clave de API de un segundo inquilino"))
         }
@@ -270,12 +331,23 @@ impl Place {
                 "the lesson server is no process of its own",
                 "el servidor de la lección no es un proceso propio",
             ))),
+            Ground::Lesson(Some(mutation))
+                if promise.is_about_the_outside() && !mutation.is_about_the_outside() =>
+            {
+                Ok(Err((
+                    "the piece is taken out of work that stays in the house",
+                    "la pieza se quita de un trabajo que se queda en casa",
+                )))
+            }
             Ground::Lesson(mutation) => Self::lesson(promise, mutation).await.map(Ok),
             Ground::Product(executable) => Self::find_own(promise, executable).await,
         }
     }
 
     async fn lesson(promise: Promise, mutation: Option<Mutation>) -> Result<Self, Error> {
+        if promise.is_about_the_outside() {
+            return Abroad::start(mutation).await.map(Self::Abroad);
+        }
         Ok(Self::Lesson(match promise {
             Promise::LateOwner => Lesson::start_with_clock(mutation).await?,
             _ => Lesson::start(mutation).await?,
@@ -300,6 +372,9 @@ impl Place {
             Promise::TwoTenants => {
                 let (payments, one, other) = Payments::start_for_two_tenants().await?;
                 Self::Product(payments, Bearers { one: Some(one), other: Some(other) })
+            }
+            outside if outside.is_about_the_outside() => {
+                Self::Product(Payments::start_at_a_bank().await?, Bearers::default())
             }
             _ => Self::Product(Payments::start().await?, Bearers::default()),
         }))

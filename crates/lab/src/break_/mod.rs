@@ -1,6 +1,7 @@
 //! Is every test needed, and every piece? Each piece is taken out alone, on the lesson server, and must fail exactly the
 //! tests predicted for it.
 
+mod acquirer;
 mod render;
 mod run;
 mod store;
@@ -11,6 +12,7 @@ use serde::Serialize;
 
 use crate::Mutation;
 
+pub(crate) use acquirer::without_at_the_acquirer;
 pub use run::run;
 pub(crate) use store::{with_meeting, without};
 

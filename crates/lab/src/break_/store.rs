@@ -17,6 +17,10 @@ use unavez_store::{BoxFuture, Cursor, Due, Filter, Loaded, Page, Purged, Store, 
 
 use crate::{Mutation, servers::Meeting};
 
+mod reclaim;
+
+use reclaim::{OneClock, UnconditionalTakeover, ZombieNeverReclaimed};
+
 /// A store around another one, whose writes go through a mistake.
 struct Decorated<M> {
     inner: Arc<dyn Store>,
@@ -37,13 +41,24 @@ trait Mistake: Send + Sync + 'static {
 /// The store without the piece, if the piece is one of the store's; else the store itself.
 pub(crate) fn without(mutation: Option<Mutation>, inner: Arc<dyn Store>) -> Arc<dyn Store> {
     match mutation {
-        None | Some(Mutation::KeyPerAttempt | Mutation::KeyFromAmount) => inner,
+        None
+        | Some(
+            Mutation::KeyPerAttempt
+            | Mutation::KeyFromAmount
+            | Mutation::NoLookup
+            | Mutation::NoVisibilityDelay
+            | Mutation::WebhookTwice
+            | Mutation::NewOperationIdOnReclaim,
+        ) => inner,
         Some(Mutation::CheckThenWrite) => decorated(inner, CheckThenWrite),
         Some(Mutation::NoFingerprint) => decorated(inner, NoFingerprint),
         Some(Mutation::NoFence) => decorated(inner, NoFence),
         Some(Mutation::AnswerNotStored) => decorated(inner, AnswerNotStored),
         Some(Mutation::KeyAfterWork) => decorated(inner, KeyAfterWork::default()),
         Some(Mutation::InProgressIgnored) => decorated(inner, InProgressIgnored),
+        Some(Mutation::UnconditionalTakeover) => decorated(inner, UnconditionalTakeover),
+        Some(Mutation::OneClock) => decorated(inner, OneClock),
+        Some(Mutation::ZombieNeverReclaimed) => decorated(inner, ZombieNeverReclaimed),
     }
 }
 
@@ -344,18 +359,18 @@ mod tests {
         }
     }
 
-    fn timing() -> AttemptTiming {
+    pub(super) fn timing() -> AttemptTiming {
         AttemptTiming {
             operation_timeout: Duration::from_secs(60),
             attempt_deadline: Duration::from_secs(50),
         }
     }
 
-    fn claim(attempt: u8) -> Change {
+    pub(super) fn claim(attempt: u8) -> Change {
         Change::Claim(claim_of(attempt, b"one"))
     }
 
-    fn finish(status: u16) -> Change {
+    pub(super) fn finish(status: u16) -> Change {
         let content = Content::Kept { headers: Vec::new(), body: "done".into() };
         Change::Finish(Finish {
             conclusion: Conclusion::Approved,
@@ -366,19 +381,23 @@ mod tests {
     }
 
     /// The store without the piece, and the real one beneath it.
-    fn store(mutation: Mutation) -> (Arc<dyn Store>, Arc<dyn Store>) {
+    pub(super) fn store(mutation: Mutation) -> (Arc<dyn Store>, Arc<dyn Store>) {
         let real: Arc<dyn Store> = Arc::new(MemoryStore::new());
         (without(Some(mutation), Arc::clone(&real)), real)
     }
 
-    async fn won(store: &dyn Store, expected: Option<Fence>, change: Change) -> Option<Arc<Record>> {
+    pub(super) async fn won(
+        store: &dyn Store,
+        expected: Option<Fence>,
+        change: Change,
+    ) -> Option<Arc<Record>> {
         match store.swap(ID, expected, change).await.expect("the store answers") {
             Swap::Swapped { record, .. } => Some(record),
             Swap::Conflict { .. } => None,
         }
     }
 
-    async fn stored(store: &dyn Store) -> Option<Arc<Record>> {
+    pub(super) async fn stored(store: &dyn Store) -> Option<Arc<Record>> {
         store.load(ID).await.expect("the store answers").record
     }
 

@@ -85,6 +85,9 @@ fn check(options: &Options) -> Result<(), Error> {
         (Some(_), Some(mutation)) if !mutation.is_in_the_client() => Err(Error::usage(format!(
             "{mutation} is taken out of a server; a running one cannot be broken from outside"
         ))),
+        (None, Some(mutation)) if mutation.is_about_the_outside() => Err(Error::usage(format!(
+            "{mutation} is missed where an acquirer charges; the fleet's charges stay in the house"
+        ))),
         _ => Ok(()),
     }
 }

@@ -38,15 +38,15 @@ struct Cell {
 
 /// The page of one round of mutations.
 pub fn break_(report: &Report, lang: Lang) -> String {
-    let tests = Promise::on_the_lesson_server().map(Promise::name).collect::<Vec<_>>();
+    let tests = Promise::on_the_lesson_server(None).map(Promise::name).collect::<Vec<_>>();
     let amounts: Vec<_> = report.mutations.iter().flat_map(amounts).collect();
     rendered(&Page {
         lang,
         headline: headline(report, lang),
         lead: lang.say(
-            "Each piece was taken out alone, in a client or store of the lab's own, on a ledger that has no second net. \
+            "Each piece was taken out alone, in a client, store or acquirer of the lab's own, on a ledger that has no second net. \
              A piece that no test misses would be no piece; a test that misses none would be no test.",
-            "Cada pieza se quitó sola, en un cliente o almacén propio del laboratorio, sobre un libro mayor sin segunda \
+            "Cada pieza se quitó sola, en un cliente, almacén o adquirente propio del laboratorio, sobre un libro mayor sin segunda \
              red. Una pieza que ninguna prueba echa de menos no sería pieza; una prueba que no echa de menos ninguna no \
              sería prueba.",
         ),

@@ -11,11 +11,10 @@ use unavez_store::{
 /// The ledger's tables, for the store to keep in its file.
 pub(super) const COMPONENT: Component = Component {
     name: "lesson",
-    migrations: &[Migration {
-        number: 1,
-        name: "lesson_ledger",
-        sql: include_str!("sql/001_lesson_ledger.sql"),
-    }],
+    migrations: &[
+        Migration { number: 1, name: "lesson_ledger", sql: include_str!("sql/001_lesson_ledger.sql") },
+        Migration { number: 2, name: "lesson_events", sql: include_str!("sql/002_lesson_events.sql") },
+    ],
     indexes: &[],
 };
 

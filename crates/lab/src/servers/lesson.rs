@@ -53,7 +53,7 @@ pub(crate) const SLOW_PATH: &str = "/v1/slow-charges";
 pub(crate) const ONE_COMMIT_PATH: &str = "/v1/transactional-charges";
 
 /// How long the engine waits for the store: longer than writes wait for each other at a [`Meeting`].
-const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running lesson server, perhaps with a piece missing.
 pub(crate) struct Lesson {
@@ -268,7 +268,7 @@ fn realm(store: &SqliteStore) -> &Realm {
 
 /// Something of the lesson server's own went wrong: 500, with the reason for whoever reads the lab's output.
 #[derive(Debug)]
-pub(super) struct Refusal(String);
+pub(super) struct Refusal(pub(super) String);
 
 impl From<rusqlite::Error> for Refusal {
     fn from(error: rusqlite::Error) -> Self {

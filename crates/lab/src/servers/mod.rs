@@ -5,7 +5,12 @@
 //! | [`Raw`] | nothing: every POST charges | append-only, without unique ids |
 //! | [`Payments`] | the product: one commit per charge | the product's |
 //! | [`Lesson`] | through the engine, over any store | append-only, without unique ids |
+//! | [`Abroad`] | through the engine, over any store and any acquirer, in two replicas | append-only, without unique ids |
+//!
+//! [`Bank`] is the acquirer of [`Abroad`], and of the product where it charges at one.
 
+mod abroad;
+mod bank;
 mod floor;
 mod ledger;
 mod lesson;
@@ -22,6 +27,8 @@ use unavez_payments::server::{self, Limits};
 use crate::Error;
 
 pub(crate) use self::{
+    abroad::Abroad,
+    bank::{Bank, Executed, Fate, VISIBILITY_DELAY},
     floor::{Meeting, Step},
     lesson::{Lesson, ONE_COMMIT_PATH, SLOW_PATH},
     payments::Payments,

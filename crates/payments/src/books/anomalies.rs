@@ -143,7 +143,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Anomaly> {
 }
 
 impl Reason {
-    const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Contradiction,
         Self::SecondPayment,
         Self::Operation,

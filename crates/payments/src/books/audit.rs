@@ -83,24 +83,20 @@ impl Audit {
 
     /// The sums of one tenant, as of the last catch-up.
     pub(super) fn summary(&self, tenant: TenantNumber) -> Vec<CurrencySummary> {
-        let sums = self.lock();
-        let of_tenant = sums.by_currency.iter().filter(|((owner, _), _)| *owner == tenant);
-        of_tenant
-            // A currency in which nothing was ever captured has charges and no ledger.
-            .filter(|(_, both)| both.entries != Side::default() || both.charges != Side::default())
-            .map(|((_, currency), both)| CurrencySummary {
-                currency: *currency,
-                charges: both.entries.captures.unsigned_abs(),
-                captured: both.entries.captured,
-                refunded: both.entries.refunded,
-                balanced: both.entries == both.charges,
-            })
-            .collect()
+        self.lock().summaries(|owner| owner == tenant).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Sums> {
         self.complete.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The sums of every tenant and currency, of one snapshot: also of a database whose charges have no changes yet.
+pub(super) fn summaries_on(connection: &Connection) -> rusqlite::Result<Vec<CurrencySummary>> {
+    let mut sums = Sums::default();
+    sums.add_entries(connection, i64::MAX)?;
+    sums.add_charges(connection, i64::MAX)?;
+    Ok(sums.summaries(|_| true).collect())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,6 +108,21 @@ enum Reached {
 }
 
 impl Sums {
+    fn summaries(&self, of: impl Fn(TenantNumber) -> bool) -> impl Iterator<Item = CurrencySummary> {
+        self.by_currency
+            .iter()
+            .filter(move |((owner, _), _)| of(*owner))
+            // A currency in which nothing was ever captured has charges and no ledger.
+            .filter(|(_, both)| both.entries != Side::default() || both.charges != Side::default())
+            .map(|((_, currency), both)| CurrencySummary {
+                currency: *currency,
+                charges: both.entries.captures.unsigned_abs(),
+                captured: both.entries.captured,
+                refunded: both.entries.refunded,
+                balanced: both.entries == both.charges,
+            })
+    }
+
     /// Adds the next rows.
     fn step(&mut self, connection: &Connection) -> rusqlite::Result<Reached> {
         // A read sees one state of the database, so both ends belong together.

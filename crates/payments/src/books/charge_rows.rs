@@ -10,7 +10,7 @@ use super::places::{Places, first_of};
 use super::{Account, EntryKind, TenantNumber, rows};
 use crate::acquirer::{self, Kind};
 use crate::charge::life::Life;
-use crate::charge::{ChargeId, ChargeRequest};
+use crate::charge::{Charge, ChargeId, ChargeRequest, Status};
 use crate::money::Amount;
 use crate::request_id::RequestId;
 
@@ -78,13 +78,27 @@ pub(crate) fn read(connection: &Connection, row: ChargeRow) -> rusqlite::Result<
     })
 }
 
+/// The charge a step speaks of, if it is its tenant's (P4).
+pub(crate) fn to_step(
+    tx: &WriteTx<'_>,
+    places: &Places,
+    tenant: &Tenant,
+    charge: Option<ChargeId>,
+) -> rusqlite::Result<Option<Standing>> {
+    let Some(charge) = charge else { return Ok(None) };
+    let Some(row) = row_of(tx, places, charge.operation_id().record_id())? else { return Ok(None) };
+    let standing = read(tx, row)?;
+    Ok(Some(standing).filter(|standing| standing.tenant == *tenant))
+}
+
 /// Writes a charge that is about to be sent.
 pub(crate) fn insert(
     tx: &WriteTx<'_>,
     places: &Places,
     charge: &NewCharge<'_>,
     now: Time,
-) -> rusqlite::Result<ChargeRow> {
+) -> rusqlite::Result<(ChargeRow, Charge)> {
+    let metadata = charge.request.metadata.to_json();
     let mut insert = tx.prepare_cached(include_str!("sql/insert_charge_outside.sql"))?;
     let position = insert.insert(rusqlite::params![
         charge.operation.as_bytes(),
@@ -95,11 +109,24 @@ pub(crate) fn insert(
         now.as_micros(),
         charge.fingerprint,
         charge.request_id.to_bytes(),
-        charge.request.metadata.to_json(),
+        &metadata,
         charge.suspected_duplicate_of.map(|id| *id.operation_id().record_id().as_bytes()),
     ])?;
     places.enter(tx, charge.operation, charge.tenant, charge.request.order_id.as_str(), position);
-    Ok(ChargeRow(position))
+    let written = Charge {
+        id: ChargeId::of(charge.operation.operation_id()),
+        order_id: charge.request.order_id.as_str().into(),
+        amount: charge.request.amount,
+        currency: charge.request.currency,
+        status: Status::Created,
+        amount_captured: 0,
+        amount_refunded: 0,
+        metadata,
+        suspected_duplicate_of: charge.suspected_duplicate_of,
+        next_action: None,
+        created_at: now,
+    };
+    Ok((ChargeRow(position), written))
 }
 
 /// Writes where a charge stands.

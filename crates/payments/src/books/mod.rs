@@ -28,6 +28,7 @@ pub(crate) mod booking;
 pub(crate) mod charge_rows;
 pub(crate) mod events;
 mod history;
+mod holdings;
 pub(crate) mod operations;
 mod places;
 pub(crate) mod reckoning;
@@ -43,6 +44,7 @@ pub use history::{
     OperationHistory, Undecided, UndecidedSum, anomalies_on, operation_on, operations_of_charge_on,
     undecided_on,
 };
+pub use holdings::{Holdings, holdings_on};
 pub use operations::OperationStanding;
 pub(crate) use places::Places;
 use places::first_of;
@@ -61,6 +63,7 @@ pub const COMPONENT: Component = Component {
         Migration { number: 2, name: "default_tenant", sql: include_str!("schema/0002_default_tenant.sql") },
         Migration { number: 3, name: "seal_keys", sql: include_str!("schema/0003_seal_keys.sql") },
         Migration { number: 4, name: "outside", sql: include_str!("schema/0004_outside.sql") },
+        Migration { number: 5, name: "restores", sql: include_str!("schema/0005_restores.sql") },
     ],
     indexes: places::INDEXES,
 };

@@ -128,6 +128,12 @@ pub(crate) fn find(connection: &Connection, id: RecordId) -> rusqlite::Result<Op
     find.query_row([id.as_bytes()], read).optional()
 }
 
+/// Whether an operation is known here: for the ledger's charges, which hardly ever are, so all requests wait for this
+/// answer and not for the whole row.
+pub(crate) fn exists(connection: &Connection, id: RecordId) -> rusqlite::Result<bool> {
+    connection.prepare_cached(include_str!("sql/operation_exists.sql"))?.exists([id.as_bytes()])
+}
+
 /// One of a tenant's refunds.
 pub(crate) fn find_refund(
     connection: &Connection,
@@ -179,7 +185,11 @@ pub(crate) fn next_number(connection: &Connection, charge: ChargeRow, kind: Kind
 }
 
 /// Writes a claimed operation: open with an acquirer outside, done with the ledger.
-pub(crate) fn insert(connection: &Connection, new: &NewOperation<'_>, now: Time) -> rusqlite::Result<()> {
+pub(crate) fn insert(
+    connection: &Connection,
+    new: &NewOperation<'_>,
+    now: Time,
+) -> rusqlite::Result<OperationRow> {
     let request = match new.via {
         Via::Ledger => None,
         Via::Outside(account, outgoing) => Some((account, outgoing)),
@@ -207,7 +217,7 @@ pub(crate) fn insert(connection: &Connection, new: &NewOperation<'_>, now: Time)
         now.as_micros(),
         request.is_none().then_some(now.as_micros()),
     ])?;
-    Ok(())
+    Ok(OperationRow(connection.last_insert_rowid()))
 }
 
 /// Opens a released operation again, for the acquirer of today.

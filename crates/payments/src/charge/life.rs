@@ -11,7 +11,7 @@
 use std::fmt;
 
 use super::request::Capture;
-use super::{Charge, Status};
+use super::{Charge, ChargeId, Status};
 use crate::acquirer::Kind;
 use crate::books::EntryKind;
 use crate::money::Amount;
@@ -24,6 +24,16 @@ pub(crate) struct Life {
     pub(crate) refunding: i64,
     /// The capture or void that is under way.
     pub(crate) slot: Option<Kind>,
+}
+
+/// A step in a charge's life, as it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) kind: Kind,
+    /// `None`: an id that cannot be a charge's.
+    pub(crate) charge: Option<ChargeId>,
+    /// `None`: all there is.
+    pub(crate) amount: Option<Amount>,
 }
 
 /// A step that a charge's state does not allow.

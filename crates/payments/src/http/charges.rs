@@ -33,8 +33,9 @@ use crate::books::{ChargeFilter, TenantNumber, charge_rows, operations};
 use crate::charge::request::Capture;
 use crate::charge::{ChargeId, ChargeRequest, Fault, OrderId, Status, TestToken, card};
 use crate::metrics::Route;
+use crate::money::{Amount, Currency};
 use crate::outside::Outside;
-use crate::outside::begin::{Task, already_charged};
+use crate::outside::begin::Task;
 use crate::outside::carry::Errand;
 use crate::request_id::RequestId;
 use crate::service::App;
@@ -87,6 +88,7 @@ async fn charge(app: &Arc<App>, call: &Call, request: Request) -> Result<http::R
     call.caller.require(&[Role::Charge])?;
     let received = Box::pin(Received::read(app, request)).await?;
     match judge(app, &call.caller.tenant, received)? {
+        Judged::Repeat(response, value) => Ok(count_replay(app, response, value)),
         Judged::Valid(order) => pay(app, call, *order).await,
         Judged::Invalid(admitted, fault) => Box::pin(refuse_invalid(app, &admitted, &fault)).await,
         Judged::Ambiguous(ambiguous) => Ok(Box::pin(app.engine.refuse_ambiguous(*ambiguous)).await),
@@ -94,7 +96,10 @@ async fn charge(app: &Arc<App>, call: &Call, request: Request) -> Result<http::R
 }
 
 /// What a request turned out to be.
+#[expect(clippy::large_enum_variant, reason = "moved once for each request; a box would cost an allocation")]
 enum Judged {
+    /// A plain repeat, its answer, and what it would have charged.
+    Repeat(http::Response<Body>, (Amount, Currency)),
     Valid(Box<Order>),
     Invalid(Box<Admitted>, Fault),
     Ambiguous(Box<Ambiguous>),
@@ -118,7 +123,11 @@ fn judge(app: &App, tenant: &Tenant, received: Received) -> Result<Judged, Probl
     let hides_card = parsed.is_err() && card::is_in_json(&received.body);
     // What differs from the first request is told by its name, and names can be card numbers too.
     let door = if hides_card { &app.discreet_door } else { &app.door };
-    Ok(match (received.admit(app, door, tenant)?, parsed) {
+    let (entry, repeat) = received.admit_knowing(app, door, tenant)?;
+    if let (Some(response), Ok(request)) = (repeat, &parsed) {
+        return Ok(Judged::Repeat(response, (request.amount, request.currency)));
+    }
+    Ok(match (entry, parsed) {
         (Entry::Admitted(admitted), Ok(request)) => match Way::of(app, &admitted, &request) {
             Ok(way) => Judged::Valid(Box::new(Order { admitted, request, way })),
             Err(fault) => Judged::Invalid(Box::new(admitted), fault),
@@ -157,7 +166,7 @@ impl Way {
 }
 
 async fn pay(app: &Arc<App>, call: &Call, order: Order) -> Result<http::Response<Body>, Problem> {
-    let (amount, currency) = (order.request.amount, order.request.currency);
+    let value = (order.request.amount, order.request.currency);
     let tenant = match app.tenants.known(order.admitted.tenant()) {
         Some(number) => number,
         None => Box::pin(register(app, order.admitted.tenant())).await?,
@@ -179,13 +188,22 @@ async fn pay(app: &Arc<App>, call: &Call, order: Order) -> Result<http::Response
             Box::pin(errand.run()).await?
         }
     };
+    Ok(count_replay(app, response, value))
+}
+
+/// Counts an answer if it is a replay, and the money that was not charged again.
+fn count_replay(
+    app: &App,
+    response: http::Response<Body>,
+    (amount, currency): (Amount, Currency),
+) -> http::Response<Body> {
     if response.headers().contains_key(IDEMPOTENT_REPLAYED) {
         app.metrics.replayed(Route::Charges);
         if response.status() == StatusCode::CREATED {
             app.metrics.saved(amount, currency);
         }
     }
-    Ok(response)
+    response
 }
 
 /// An invalid body claims nothing, but a record that is there answers for itself (P7), and so does an operation whose
@@ -256,12 +274,6 @@ impl<'a> Charging<'a> {
     }
 
     async fn run(&self) -> Result<http::Response<Body>, Problem> {
-        // Most repeats come soon, and need neither the writer nor what is prepared for it.
-        if let Some((record, now)) = post::recall(&self.app.store, self.admitted)
-            && let Some(response) = self.meet(record, now).await
-        {
-            return Ok(response);
-        }
         for _ in 0..ROUNDS_MAX {
             let job = Box::new(Job::new(self));
             let effect = move |tx: &WriteTx<'_>, claimed: &Claimed| job.run(tx, claimed.now);
@@ -369,7 +381,9 @@ impl Job {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
         let places = self.app.books.places();
-        if let Some(known) = operations::find(tx, self.booking.operation)? {
+        if operations::exists(tx, self.booking.operation)?
+            && let Some(known) = operations::find(tx, self.booking.operation)?
+        {
             // It went outside, when that was the acquirer.
             let charge = charge_rows::read(tx, known.charge)?.life.charge;
             return Err(Abort::Refuse(Refusal::Before(Box::new(Past::of(&known, &charge)))));
@@ -424,7 +438,7 @@ impl Job {
     }
 
     fn refuse_order(&self, charge: ChargeId) -> Finish {
-        let answer = post::problem_answer(&already_charged(charge), self.request_id);
+        let answer = post::problem_answer(&told::already_charged(charge), self.request_id);
         Finish {
             conclusion: Conclusion::Refused,
             answer: self.app.engine.seal(&self.tenant, &self.key, answer),

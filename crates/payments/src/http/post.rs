@@ -17,7 +17,8 @@ use unavez_core::problem::Code;
 use unavez_core::record::{Claim, Exposure, Fence, Record, State};
 use unavez_core::time::Time;
 use unavez_store::StoreError;
-use unavez_store::sqlite::{OneCommit, SqliteStore};
+use unavez_store::sqlite::OneCommit;
+use unavez_tower::answers::Ran;
 use unavez_tower::body::Body;
 use unavez_tower::door::{Admitted, Door, Entry};
 use unavez_tower::engine::{Engine, Kind, Met};
@@ -52,9 +53,37 @@ impl Received {
 
     /// Makes key and fingerprint of it.
     pub(super) fn admit(self, app: &App, door: &Door, tenant: &Tenant) -> Result<Entry<Bytes>, Problem> {
-        let is_known = |id| app.store.recall(id).is_some();
-        door.admit_known(app.engine.realm(), tenant.clone(), self.head, self.body, is_known)
+        self.admit_knowing(app, door, tenant).map(|(entry, _)| entry)
     }
+
+    /// As [`Received::admit`], with the answer to a plain repeat of a recent request: most repeats come soon, and need
+    /// neither the writer nor what is prepared for it.
+    pub(super) fn admit_knowing(
+        self,
+        app: &App,
+        door: &Door,
+        tenant: &Tenant,
+    ) -> Result<(Entry<Bytes>, Option<Response<Body>>), Problem> {
+        let mut recalled = None;
+        let is_known = |id| {
+            recalled = app.store.recall(id);
+            recalled.is_some()
+        };
+        let entry = door.admit_known(app.engine.realm(), tenant.clone(), self.head, self.body, is_known)?;
+        let answer = match (&entry, recalled) {
+            (Entry::Admitted(admitted), Some((record, now))) => replay_plain(app, admitted, &record, now),
+            _ => None,
+        };
+        Ok((entry, answer))
+    }
+}
+
+fn replay_plain(app: &App, admitted: &Admitted, record: &Record, now: Time) -> Option<Response<Body>> {
+    let owned = record.tenant == *admitted.tenant() && record.key == *admitted.key();
+    let plain = owned
+        && !record.is_expired(now)
+        && (is_cancelled(record) || is_plain_repeat(&app.engine, record, now, admitted));
+    plain.then(|| app.engine.replay(record, Ran::Another))
 }
 
 /// The claim of a request whose effect shares its commit.
@@ -109,13 +138,6 @@ pub(crate) fn is_plain_repeat(engine: &Engine, record: &Record, now: Time, admit
 /// A cancellation is no operation, so no request can equal it: it answers whatever comes under its key.
 pub(crate) fn is_cancelled(record: &Record) -> bool {
     matches!(record.state, State::Finished { conclusion: Conclusion::Cancelled, .. })
-}
-
-/// The live record of a recent request with this key, which needs no trip to the store.
-pub(crate) fn recall(store: &SqliteStore, admitted: &Admitted) -> Option<(Arc<Record>, Time)> {
-    let (record, now) = store.recall(admitted.id())?;
-    let owned = record.tenant == *admitted.tenant() && record.key == *admitted.key();
-    (owned && !record.is_expired(now)).then_some((record, now))
 }
 
 /// Answers from the books, where the record's time is over (P21): as a record would that never expires.

@@ -28,11 +28,11 @@ use crate::acquirer::Kind;
 use crate::auth::Role;
 use crate::books::operations::{NewOperation, Via};
 use crate::books::{self, EntryKind, charge_rows, operations};
-use crate::charge::life::Ended;
+use crate::charge::life::{Ended, Step};
 use crate::charge::request::{Capture, parse_step};
 use crate::charge::{ChargeId, RefundId, card};
 use crate::metrics::Route;
-use crate::outside::begin::{Step, Task, charge_to_step, other_acquirer, unknown_charge};
+use crate::outside::begin::Task;
 use crate::outside::carry::Errand;
 use crate::request_id::RequestId;
 use crate::service::App;
@@ -276,12 +276,12 @@ impl Job {
             return Err(Abort::Refuse(Refusal::Past(Box::new(past))));
         }
         let refused = |problem: &Problem| Ok(Told::refusal(problem, self.request_id));
-        let Some(mut standing) = charge_to_step(tx, self.app.books.places(), tenant, self.step.charge)?
+        let Some(mut standing) = charge_rows::to_step(tx, self.app.books.places(), tenant, self.step.charge)?
         else {
-            return refused(&unknown_charge());
+            return refused(&told::unknown_charge());
         };
         if standing.account.is_some() {
-            return refused(&other_acquirer(self.step));
+            return refused(&told::other_acquirer(self.step.kind));
         }
         let Step { kind, amount, .. } = self.step;
         let amount = match standing.life.admit(kind, amount) {

@@ -95,6 +95,27 @@ pub(crate) fn declined_by_ledger(id: ChargeId, request_id: RequestId) -> Answer 
     post::problem_answer(&problem, request_id)
 }
 
+/// 404, final: judged after the claim.
+pub(crate) fn unknown_charge() -> Problem {
+    Problem::new(Code::NotFound).with_detail("no charge has this id")
+}
+
+/// 409: a step goes where its charge went.
+pub(crate) fn other_acquirer(step: Kind) -> Problem {
+    Problem::new(Code::InvalidState).with_detail(format!(
+        "the charge was made with another acquirer, a {} has to go to the same",
+        step.as_str()
+    ))
+}
+
+/// 409: the order has a charge already.
+pub(crate) fn already_charged(first: ChargeId) -> Problem {
+    Problem::new(Code::OrderAlreadyCharged)
+        .with_detail("the order has a charge under another key")
+        .with_member("order_id")
+        .with_resource(first.to_string())
+}
+
 /// 409 for a step that the charge's state does not allow.
 pub(crate) fn illegal_step(illegal: Illegal, charge: ChargeId) -> Problem {
     let problem = match illegal {

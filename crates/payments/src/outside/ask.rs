@@ -20,6 +20,7 @@ use crate::books::anomalies::NewAnomaly;
 use crate::books::operations::{self, Operation};
 use crate::books::{EventKind, Heard, OperationStanding, Reason, charge_rows};
 use crate::charge::Charge;
+use crate::crash::{self, Point};
 use crate::http::post;
 
 /// The hook of an acquirer.
@@ -120,7 +121,10 @@ impl Outside {
             Box::pin(async move {
                 let desk = Arc::clone(&outside);
                 let work = move |tx: &WriteTx<'_>| {
-                    desk.settle_in(tx, &operation, fence, (definite, &report), Hearing::Question)
+                    let swap =
+                        desk.settle_in(tx, &operation, fence, (definite, &report), Hearing::Question)?;
+                    crash::reached(Point::DuringRecovery);
+                    Ok(swap)
                 };
                 outside.transaction(work).await
             })

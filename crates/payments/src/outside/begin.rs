@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use unavez_core::identity::{RecordId, Tenant};
+use unavez_core::fingerprint::Fingerprint;
+use unavez_core::identity::RecordId;
 use unavez_core::problem::Code;
 use unavez_core::record::{Cause, Change, Claim, Fence, Record, State};
 use unavez_core::time::Time;
@@ -24,9 +25,11 @@ use crate::acquirer::{Instruction, Kind, Outgoing, Payment, Subject, Unsendable}
 use crate::books::charge_rows::{self, ChargeRow, NewCharge, Standing};
 use crate::books::operations::{self, NewOperation, Operation, Via};
 use crate::books::webhooks::{self, EventState};
-use crate::books::{EventKind, OperationStanding, Places, TenantNumber, booking};
+use crate::books::{EventKind, OperationStanding, TenantNumber, booking};
+use crate::charge::life::Step;
 use crate::charge::request::Capture;
 use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId};
+use crate::crash::{self, Point};
 use crate::http::post::Stage;
 use crate::http::told::{self, Past, Told};
 use crate::money::Amount;
@@ -40,16 +43,6 @@ pub(crate) enum Task {
     Payment { request: ChargeRequest, tenant: TenantNumber, outgoing: Outgoing },
     /// A step in the life of a charge.
     Step(Step),
-}
-
-/// A step in the life of a charge.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) kind: Kind,
-    /// `None`: an id that cannot be a charge's.
-    pub(crate) charge: Option<ChargeId>,
-    /// `None`: all there is.
-    pub(crate) amount: Option<Amount>,
 }
 
 /// T1 of one request, owned: it outlives a caller that leaves.
@@ -105,8 +98,13 @@ pub(crate) struct Attempt {
     pub(crate) operation: Operation,
     pub(crate) charge: Charge,
     pub(crate) outgoing: Outgoing,
-    /// A charge of the same order under another key.
-    pub(crate) suspected_duplicate_of: Option<ChargeId>,
+}
+
+/// An operation that is open, as it is stored.
+struct Opened {
+    operation: Operation,
+    charge: Charge,
+    outgoing: Outgoing,
 }
 
 /// Why T1 wrote nothing.
@@ -160,9 +158,9 @@ impl Claiming {
     }
 
     fn take_over(&self, tx: &WriteTx<'_>, record: Arc<Record>) -> Result<Begun, Stop> {
-        let operation = operations::find(tx, self.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        operations::update(tx, operation.row, OperationStanding::Open, None, None, tx.now())?;
-        self.attempt(tx, record, operation, EventKind::TakenOver, None)
+        let opened = self.read_opened(tx)?;
+        operations::update(tx, opened.operation.row, OperationStanding::Open, None, None, tx.now())?;
+        self.attempt(tx, record, opened, EventKind::TakenOver).map(Begun::Sends)
     }
 
     fn claim(&self, tx: &WriteTx<'_>, record: Arc<Record>) -> Result<Begun, Stop> {
@@ -184,7 +182,10 @@ impl Claiming {
     /// The operation outlived its record: it is past, or nothing was ever sent for it.
     fn claim_known(&self, tx: &WriteTx<'_>, record: Arc<Record>, known: &Operation) -> Result<Begun, Stop> {
         let standing = charge_rows::read(tx, known.charge)?;
-        if known.standing != OperationStanding::Released || known.fingerprint != self.fingerprint {
+        let is_same = Fingerprint::decode(&known.fingerprint).is_ok_and(|stored| {
+            stored.comparable(&record.fingerprint) && stored.matches(&record.fingerprint)
+        });
+        if known.standing != OperationStanding::Released || !is_same {
             // A released one is no past; but another request under its key is another request all the same.
             return Err(Stop::Begun(Begun::Past(Box::new(Past::of(known, &standing.life.charge)))));
         }
@@ -197,7 +198,8 @@ impl Claiming {
             },
         };
         operations::claim_again(tx, known.row, self.outside.acquirer.account(), &outgoing)?;
-        self.opened(tx, record, None)
+        let opened = self.read_opened(tx)?;
+        self.opened(tx, record, opened)
     }
 
     fn claim_payment(
@@ -208,9 +210,9 @@ impl Claiming {
     ) -> Result<Begun, Stop> {
         let suspected = self.outside.charge_of_order_in(tx, tenant, &request.order_id)?;
         if let (Some(first), SameOrder::Refuse) = (suspected, self.outside.same_order) {
-            return self.refuse(tx, record, &already_charged(first));
+            return self.refuse(tx, record, &told::already_charged(first));
         }
-        let charge = NewCharge {
+        let new = NewCharge {
             operation: self.id,
             tenant,
             request,
@@ -218,25 +220,29 @@ impl Claiming {
             request_id: self.request_id,
             suspected_duplicate_of: suspected,
         };
-        let row = charge_rows::insert(tx, &self.outside.places, &charge, tx.now())?;
-        self.insert(tx, row, (Kind::Payment, 1, request.amount, request.capture), outgoing)?;
-        self.opened(tx, record, suspected)
+        let (row, charge) = charge_rows::insert(tx, &self.outside.places, &new, tx.now())?;
+        let work = (Kind::Payment, 1, request.amount, request.capture);
+        let operation = self.insert(tx, &record, (row, &charge, None), work, outgoing)?;
+        self.opened(tx, record, Opened { operation, charge, outgoing: outgoing.clone() })
     }
 
     fn claim_step(&self, tx: &WriteTx<'_>, record: Arc<Record>, step: Step) -> Result<Begun, Stop> {
-        let Some(standing) = charge_to_step(tx, &self.outside.places, &record.tenant, step.charge)? else {
-            return self.refuse(tx, record, &unknown_charge());
+        let Some(standing) = charge_rows::to_step(tx, &self.outside.places, &record.tenant, step.charge)?
+        else {
+            return self.refuse(tx, record, &told::unknown_charge());
         };
         if standing.account.as_ref() != Some(self.outside.acquirer.account()) {
-            return self.refuse(tx, record, &other_acquirer(step));
+            return self.refuse(tx, record, &told::other_acquirer(step.kind));
         }
         let (amount, outgoing) = match self.set_aside(tx, &standing, step.kind, step.amount)? {
             Ok(set_aside) => set_aside,
             Err(problem) => return self.refuse(tx, record, &problem),
         };
         let number = operations::next_number(tx, standing.row, step.kind)?;
-        self.insert(tx, standing.row, (step.kind, number, amount, Capture::Later), &outgoing)?;
-        self.opened(tx, record, None)
+        let Standing { row, life, reference, .. } = standing;
+        let work = (step.kind, number, amount, Capture::Later);
+        let operation = self.insert(tx, &record, (row, &life.charge, reference), work, &outgoing)?;
+        self.opened(tx, record, Opened { operation, charge: life.charge, outgoing })
     }
 
     /// Judges a step, composes its request, and sets aside what it needs; nothing is written for a refusal.
@@ -292,64 +298,84 @@ impl Claiming {
         })
     }
 
+    /// Writes the operation, and says what was written.
     fn insert(
         &self,
         tx: &WriteTx<'_>,
-        charge: ChargeRow,
+        record: &Record,
+        (row, charge, payment_reference): (ChargeRow, &Charge, Option<Box<str>>),
         (kind, number, amount, capture): (Kind, u32, Amount, Capture),
         outgoing: &Outgoing,
-    ) -> rusqlite::Result<()> {
-        let operation = NewOperation {
+    ) -> rusqlite::Result<Operation> {
+        let account = self.outside.acquirer.account();
+        let new = NewOperation {
             id: self.id,
-            charge,
+            charge: row,
             kind,
             number,
             amount,
             capture,
-            via: Via::Outside(self.outside.acquirer.account(), outgoing),
+            via: Via::Outside(account, outgoing),
             fingerprint: &self.fingerprint,
             request_id: self.request_id,
         };
-        operations::insert(tx, &operation, tx.now())
+        Ok(Operation {
+            row: operations::insert(tx, &new, tx.now())?,
+            id: self.id,
+            tenant: record.tenant.clone(),
+            charge: row,
+            charge_id: charge.id,
+            kind,
+            number,
+            amount,
+            currency: charge.currency,
+            capture,
+            standing: OperationStanding::Open,
+            account: Some(account.clone()),
+            reference: None,
+            decline_code: None,
+            payment_reference,
+            fingerprint: self.fingerprint.clone(),
+            request_id: self.request_id,
+            created_at: tx.now(),
+        })
     }
 
     /// The operation is open. What was heard of it before counts first.
-    fn opened(
-        &self,
-        tx: &WriteTx<'_>,
-        record: Arc<Record>,
-        suspected: Option<ChargeId>,
-    ) -> Result<Begun, Stop> {
-        self.outside.unpark_in(tx, self.id)?;
-        let operation = operations::find(tx, self.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    fn opened(&self, tx: &WriteTx<'_>, record: Arc<Record>, opened: Opened) -> Result<Begun, Stop> {
+        if self.outside.unpark_in(tx, self.id)?.is_none() {
+            return self.attempt(tx, record, opened, EventKind::Started).map(Begun::Sends);
+        }
+        let opened = self.read_opened(tx)?;
         let record = tx.record(self.id)?.unwrap_or(record);
         if let State::Finished { .. } = record.state {
             return Ok(Begun::Settled(record));
         }
-        if operation.standing != OperationStanding::Pending {
-            return self.attempt(tx, record, operation, EventKind::Started, suspected);
+        if opened.operation.standing != OperationStanding::Pending {
+            return self.attempt(tx, record, opened, EventKind::Started).map(Begun::Sends);
         }
         let ask_after = self.outside.engine.timings().operation_timeout;
-        let change = Change::MarkUnknown { cause: Cause::Pending, ask_after };
-        match swap_in(tx, self.id, Some(record.fence), change)? {
-            Swap::Swapped { record, .. } => {
-                match self.attempt(tx, record, operation, EventKind::Started, suspected)? {
-                    Begun::Sends(attempt) => Ok(Begun::Pending(attempt)),
-                    other => Ok(other),
-                }
-            }
-            Swap::Conflict { record, now } => Err(Stop::Begun(Begun::Met(record, now))),
-        }
+        let pending = Change::MarkUnknown { cause: Cause::Pending, ask_after };
+        let record = self.enter(tx, Some(record.fence), pending)?;
+        self.attempt(tx, record, opened, EventKind::Started).map(Begun::Pending)
+    }
+
+    /// The operation as it is stored.
+    fn read_opened(&self, tx: &WriteTx<'_>) -> rusqlite::Result<Opened> {
+        let operation = operations::find(tx, self.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let charge = charge_rows::read(tx, operation.charge)?.life.charge;
+        let outgoing = operations::outgoing(tx, operation.row)?;
+        Ok(Opened { operation, charge, outgoing })
     }
 
     fn attempt(
         &self,
         tx: &WriteTx<'_>,
         record: Arc<Record>,
-        operation: Operation,
+        opened: Opened,
         kind: EventKind,
-        suspected_duplicate_of: Option<ChargeId>,
-    ) -> Result<Begun, Stop> {
+    ) -> Result<Box<Attempt>, Stop> {
+        let Opened { operation, charge, outgoing } = opened;
         let happened = Happened {
             kind,
             record: Some(&record),
@@ -358,10 +384,8 @@ impl Claiming {
             detail: None,
         };
         self.outside.happened_in(tx, operation.row, tx.now(), happened)?;
-        let outgoing = operations::outgoing(tx, operation.row)?;
-        let charge = charge_rows::read(tx, operation.charge)?.life.charge;
-        let attempt = Attempt { record, operation, charge, outgoing, suspected_duplicate_of };
-        Ok(Begun::Sends(Box::new(attempt)))
+        crash::reached(Point::DuringClaim);
+        Ok(Box::new(Attempt { record, operation, charge, outgoing }))
     }
 
     /// Finishes the claim with a refusal, in its own commit.
@@ -389,9 +413,9 @@ impl Outside {
         booking::charge_of_order(tx, &self.places, tenant, order_id, since)
     }
 
-    /// Applies the events that came before their operation.
-    pub(super) fn unpark_in(&self, tx: &WriteTx<'_>, id: RecordId) -> Result<Heeded, Halt> {
-        let mut heeded = Heeded::Noted;
+    /// Applies the events that came before their operation. `None`: there were none.
+    pub(super) fn unpark_in(&self, tx: &WriteTx<'_>, id: RecordId) -> Result<Option<Heeded>, Halt> {
+        let mut heeded = None;
         for parked in webhooks::parked(tx, id)? {
             let Some(operation) = operations::find(tx, id)? else { break };
             let hearing = Hearing::Webhook(&parked.event);
@@ -404,52 +428,13 @@ impl Outside {
             };
             let state = match heard {
                 Heeded::Anomaly => EventState::Anomaly,
-                Heeded::Settled => {
-                    heeded = Heeded::Settled;
-                    EventState::Applied
-                }
-                Heeded::Noted => EventState::Applied,
+                Heeded::Settled | Heeded::Noted => EventState::Applied,
             };
+            heeded = heeded.filter(|it| *it == Heeded::Settled).or(Some(heard));
             webhooks::unpark(tx, parked.row, state)?;
         }
         Ok(heeded)
     }
-}
-
-/// The charge a step speaks of, if it is its tenant's (P4).
-pub(crate) fn charge_to_step(
-    tx: &WriteTx<'_>,
-    places: &Places,
-    tenant: &Tenant,
-    charge: Option<ChargeId>,
-) -> rusqlite::Result<Option<Standing>> {
-    let Some(charge) = charge else { return Ok(None) };
-    let Some(row) = charge_rows::row_of(tx, places, charge.operation_id().record_id())? else {
-        return Ok(None);
-    };
-    let standing = charge_rows::read(tx, row)?;
-    Ok(Some(standing).filter(|standing| standing.tenant == *tenant))
-}
-
-/// 404, final: judged after the claim.
-pub(crate) fn unknown_charge() -> Problem {
-    Problem::new(Code::NotFound).with_detail("no charge has this id")
-}
-
-/// 409: a step goes where its charge went.
-pub(crate) fn other_acquirer(step: Step) -> Problem {
-    Problem::new(Code::InvalidState).with_detail(format!(
-        "the charge was made with another acquirer, a {} has to go to the same",
-        step.kind.as_str()
-    ))
-}
-
-/// 409: the order has a charge already.
-pub(crate) fn already_charged(first: ChargeId) -> Problem {
-    Problem::new(Code::OrderAlreadyCharged)
-        .with_detail("the order has a charge under another key")
-        .with_member("order_id")
-        .with_resource(first.to_string())
 }
 
 /// 400: the acquirer cannot do that at all.

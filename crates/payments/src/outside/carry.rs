@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use unavez_core::problem::Code;
 use unavez_core::record::{Cause, Change, Claim, Exposure, Fence, Record, State};
-use unavez_core::time::Time;
 use unavez_store::sqlite::{WriteTx, swap_in};
 use unavez_store::{StoreError, Swap};
 use unavez_tower::answers::Ran;
@@ -18,13 +17,14 @@ use unavez_tower::headers::ORIGINAL_REQUEST_ID;
 use unavez_tower::problem::Problem;
 
 use super::begin::{Attempt, Begin, Begun, Claiming, Entry, Task};
-use super::check::{Mismatch, check};
+use super::ending::{Conclusion, Ending};
 use super::note::{Happened, Hearing};
-use super::settle::{Definite, Heeded, told_pending, told_unstored};
+use super::settle::Heeded;
 use super::{Halt, Outside};
-use crate::acquirer::{Account, Answer, Reason, Report, Standing};
-use crate::books::operations::{self, Operation};
+use crate::acquirer::{Answer, Reason, Standing};
+use crate::books::operations;
 use crate::books::{EventKind, OperationStanding};
+use crate::crash::{self, Point};
 use crate::http::post::{self, Stage};
 use crate::http::told;
 use crate::metrics::Route;
@@ -154,6 +154,7 @@ async fn begin_once(
     let stage = Arc::new(Stage::default());
     let entry = claiming.outside.entry(admitted, next);
     let begin = Begin { entry, claiming: claiming.clone(), stage: Arc::clone(&stage) };
+    crash::reached(Point::BeforeClaim);
     let mut commit = Box::pin(begin.run());
     let committed = match timeout(timings.store_timeout, &mut commit).await {
         Ok(committed) => committed,
@@ -224,6 +225,7 @@ impl Outside {
 
     /// Sends, and writes down what came of it.
     async fn carry(self: &Arc<Self>, started: Started, request_id: RequestId, reply: Reply) {
+        crash::reached(Point::AfterClaim);
         let Started { attempt, stopwatch } = started;
         let sent_at = self.now();
         let answer = match self.ask_first(&attempt).await {
@@ -266,9 +268,12 @@ impl Outside {
         }
         let limit = self.engine.timings().outside_timeout;
         let subject = attempt.operation.subject();
+        crash::reached(Point::BeforeSend);
         let call = timeout(limit, self.acquirer.send(&subject, &attempt.outgoing));
         let late = |what: String| Answer::CannotSay(Reason(what.into()));
-        match stopwatch.run(call).await {
+        let answered = stopwatch.run(call).await;
+        crash::reached(Point::AfterSend);
+        match answered {
             Some(Ok(answer)) => answer,
             Some(Err(_)) => late(format!("no answer within {limit:?}")),
             None => late("stopped at the attempt's deadline".to_owned()),
@@ -282,7 +287,9 @@ impl Outside {
         let write = || self.write(Arc::clone(&conclusion));
         let late = || reply.send(conclusion.unstored());
         let ending = conclusion.ending.in_words();
-        match self.engine.persist_by(record.id, record.fence, ending, write, until, late).await {
+        let settled = self.engine.persist_by(record.id, record.fence, ending, write, until, late).await;
+        crash::reached(Point::AfterFinish);
+        match settled {
             Settled::Stored { record } => reply.send(self.stored(&conclusion, &record)),
             Settled::Seen { record, in_doubt: false } => reply.send(self.truth(&record, Ran::Itself)),
             // A write in doubt that can be seen is not yet a write that is safe.
@@ -312,6 +319,7 @@ impl Outside {
     }
 
     fn conclude_in(&self, tx: &WriteTx<'_>, conclusion: &Conclusion) -> Result<Swap, Halt> {
+        crash::reached(Point::BeforeFinish);
         let Conclusion { attempt, ending, .. } = conclusion;
         let swap = match ending {
             Ending::Settles(definite, report) => {
@@ -331,6 +339,7 @@ impl Outside {
             let happened = Happened { detail: None, ..conclusion.happened(EventKind::Sent, &attempt.record) };
             self.happened_in(tx, attempt.operation.row, conclusion.sent_at, happened)?;
         }
+        crash::reached(Point::DuringFinish);
         Ok(swap)
     }
 
@@ -400,7 +409,7 @@ impl Outside {
         let mut response = self.first_answer(record);
         if !definite.is_positive() {
             response.extensions_mut().insert(Code::ChargeDeclined);
-        } else if let Some(first) = conclusion.attempt.suspected_duplicate_of {
+        } else if let Some(first) = conclusion.attempt.charge.suspected_duplicate_of {
             self.metrics.suspect_duplicate();
             let (key, charge) = (record.key.log_hash(), conclusion.attempt.charge.id);
             tracing::warn!(%key, %charge, %first, "order was charged before under another key");
@@ -415,105 +424,6 @@ impl Outside {
             (State::Finished { .. }, Ran::Another) => self.engine.replay(record, ran),
             (State::InProgress { .. }, Ran::Another) => Problem::new(Code::InProgress).into_response(),
             _ => Problem::own_outcome_unknown().into_response(),
-        }
-    }
-}
-
-/// What an attempt came to, and all that is needed to write it down.
-struct Conclusion {
-    attempt: Attempt,
-    ending: Ending,
-    sent_at: Time,
-    request_id: RequestId,
-}
-
-/// How an attempt ended.
-#[derive(Clone, Debug)]
-enum Ending {
-    /// Definite.
-    Settles(Definite, Report),
-    /// Accepted, and not decided.
-    Pending(Report),
-    /// Declined, though an earlier attempt may have been approved: only a question tells (P16).
-    Sighted(Report),
-    /// Nobody knows.
-    Unknown(Reason),
-    /// Answered with what is not about this operation.
-    Disagrees(Mismatch),
-    /// Certainly nothing left.
-    Released(Reason),
-}
-
-impl Ending {
-    /// What an answer to a send is worth (P15, P16, P28). `attempts` counts this one.
-    fn read(answer: Answer, operation: &Operation, attempts: u32, account: &Account) -> Self {
-        let is_first = attempts <= 1;
-        if let Answer::Done(report) | Answer::Declined(report) | Answer::Pending(report) = &answer
-            && let Err(mismatch) = check(operation, account, report)
-        {
-            return Self::Disagrees(mismatch);
-        }
-        match answer {
-            Answer::Done(report) => Self::Settles(Definite::Done, report),
-            Answer::Declined(report) if is_first => Self::Settles(Definite::Declined, report),
-            Answer::Declined(report) => Self::Sighted(report),
-            Answer::Pending(report) => Self::Pending(report),
-            Answer::NotSent(reason) if is_first => Self::Released(reason),
-            Answer::NotSent(reason) | Answer::CannotSay(reason) => Self::Unknown(reason),
-            Answer::NotFound => Self::Unknown(Reason("answered a send with not found".into())),
-        }
-    }
-
-    const fn was_sent(&self) -> bool {
-        !matches!(self, Self::Released(_))
-    }
-
-    const fn in_words(&self) -> engine::Ending {
-        match self {
-            Self::Settles(..) => engine::Ending::Keep("finish"),
-            Self::Released(_) => engine::Ending::Release,
-            _ => engine::Ending::Keep("mark-unknown"),
-        }
-    }
-
-    fn detail(&self) -> String {
-        match self {
-            Self::Settles(definite, _) => if definite.is_positive() { "done" } else { "declined" }.to_owned(),
-            Self::Pending(_) => "pending".to_owned(),
-            Self::Sighted(_) => "declined, after an earlier attempt that may have been approved".to_owned(),
-            Self::Disagrees(_) => "not about this operation".to_owned(),
-            Self::Unknown(reason) | Self::Released(reason) => reason.0.to_string(),
-        }
-    }
-}
-
-impl Conclusion {
-    fn happened<'a>(&self, kind: EventKind, record: &'a Record) -> Happened<'a> {
-        Happened {
-            kind,
-            record: Some(record),
-            request_id: Some(self.request_id),
-            caller: Some(record.tenant.as_str()),
-            detail: None,
-        }
-    }
-
-    /// What the caller is told while the ending is not stored, or where nothing is: a positive answer as it is, a negative
-    /// one not at all (P17).
-    fn unstored(&self) -> Response<Body> {
-        let Attempt { operation, charge, .. } = &self.attempt;
-        match &self.ending {
-            Ending::Settles(Definite::Done, report) => {
-                post::first_of(&told_unstored(operation, charge, report))
-            }
-            Ending::Pending(report) => post::first_of(&told_pending(operation, charge, report)),
-            Ending::Released(_) => Problem::new(Code::AcquirerUnavailable)
-                .with_detail("the acquirer could not be reached, nothing was sent")
-                .into_response(),
-            Ending::Settles(Definite::Declined, _)
-            | Ending::Sighted(_)
-            | Ending::Unknown(_)
-            | Ending::Disagrees(_) => post::in_doubt(&self.attempt.record.key).into_response(),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::webhook::Received;
 use crate::acquirer::sandbox::{Behaviour, Courier, Deliveries, Letter, Sandbox, SandboxAcquirer, beside};
 use crate::acquirer::signature::Secrets;
 use crate::acquirer::{Acquirer, BoxFuture, EventRefusal, Reason};
-use crate::service::OpenError;
+use crate::open_error::OpenError;
 
 /// A sandbox and the secrets between it and the service.
 #[derive(Clone, Debug)]

@@ -42,6 +42,7 @@ pub(crate) mod begin;
 pub(crate) mod by_hand;
 pub(crate) mod carry;
 mod check;
+mod ending;
 pub(crate) mod in_process;
 mod night;
 mod note;

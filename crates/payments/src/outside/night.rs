@@ -37,7 +37,7 @@ impl Outside {
     async fn sweep_parked(self: &Arc<Self>) -> Result<(), StoreError> {
         for id in self.store.read(|connection| webhooks::parked_operations(connection, BATCH)).await? {
             let outside = Arc::clone(self);
-            if self.transaction(move |tx| outside.unpark_in(tx, id)).await? == Heeded::Settled {
+            if self.transaction(move |tx| outside.unpark_in(tx, id)).await? == Some(Heeded::Settled) {
                 self.engine.notify(id.operation_id());
             }
         }

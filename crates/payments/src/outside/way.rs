@@ -10,7 +10,7 @@ use crate::acquirer::signature::Secrets;
 use crate::acquirer::stripe::{Stripe, StripeOptions};
 use crate::acquirer::vendor::{ApiKey, SharedSecrets};
 use crate::acquirer::{Account, Acquirer};
-use crate::service::OpenError;
+use crate::open_error::OpenError;
 use crate::settings::{AcquirerKind, Settings, Vendor};
 
 /// Where money moves.

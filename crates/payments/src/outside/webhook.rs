@@ -21,6 +21,7 @@ use crate::books::anomalies::NewAnomaly;
 use crate::books::operations::{self, Operation};
 use crate::books::webhooks::{self, EventState};
 use crate::books::{Heard, OperationStanding, Reason};
+use crate::crash::{self, Point};
 
 /// After so many failures an event is kept for a person, and acknowledged (P25).
 const FAILURES_MAX: u32 = 10;
@@ -56,6 +57,7 @@ impl Outside {
         }
         let (outside, told) = (Arc::clone(self), event.clone());
         let heeded = self.transaction(move |tx| outside.receive_in(tx, &told, (standing, &report))).await;
+        crash::reached(Point::AfterWebhook);
         match heeded {
             Ok(Heeded::Settled) => {
                 self.engine.notify(id.operation_id());
@@ -86,6 +88,7 @@ impl Outside {
         let heeded = self.heed_event_in(tx, &operation, event, (standing, report))?;
         let state = if heeded == Heeded::Anomaly { EventState::Anomaly } else { EventState::Applied };
         webhooks::put(tx, account, &event.id, state, Some(id), now)?;
+        crash::reached(Point::DuringWebhook);
         Ok(heeded)
     }
 

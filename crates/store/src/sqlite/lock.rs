@@ -28,7 +28,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Lock {
     _beside: File,
-    _database: File,
+    _database: Option<File>,
 }
 
 impl Lock {
@@ -39,30 +39,54 @@ impl Lock {
         wait: Duration,
         report: &(dyn Fn(Option<u32>) + Send),
     ) -> Result<Self, OpenError> {
-        let path = lock_path(database);
-        let io_error = |error: io::Error| OpenError::io(&path, &error);
-        let mut beside = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(io_error)?;
         let mut patience = Patience { database, started: Instant::now(), wait, reported: None, report };
-        while !is_locked(&beside).map_err(io_error)? {
-            patience.spend(holder(&mut beside))?;
-        }
-        write_holder(&mut beside).map_err(io_error)?;
+        let beside = lock_beside(&mut patience)?;
+        create_privately(database).map_err(|error| OpenError::io(database, &error))?;
+        let file = lock_file(&mut patience)?;
+        Ok(Self { _beside: beside, _database: Some(file) })
+    }
 
-        let io_error = |error: io::Error| OpenError::io(database, &error);
-        create_privately(database).map_err(io_error)?;
-        refuse_second_name(database)?;
-        let file = File::open(database).map_err(io_error)?;
-        while !is_locked(&file).map_err(io_error)? {
-            patience.spend(None)?;
-        }
+    /// The same for a database that may be absent and is not created: what holds then is the lock beside it.
+    pub(super) fn of_name(
+        database: &Path,
+        wait: Duration,
+        report: &(dyn Fn(Option<u32>) + Send),
+    ) -> Result<Self, OpenError> {
+        let mut patience = Patience { database, started: Instant::now(), wait, reported: None, report };
+        let beside = lock_beside(&mut patience)?;
+        let file = if database.exists() { Some(lock_file(&mut patience)?) } else { None };
         Ok(Self { _beside: beside, _database: file })
     }
+}
+
+/// The lock on `PATH.lock`, with this process's pid in it.
+fn lock_beside(patience: &mut Patience<'_>) -> Result<File, OpenError> {
+    let path = lock_path(patience.database);
+    let io_error = |error: io::Error| OpenError::io(&path, &error);
+    let mut beside = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(io_error)?;
+    while !is_locked(&beside).map_err(io_error)? {
+        patience.spend(holder(&mut beside))?;
+    }
+    write_holder(&mut beside).map_err(io_error)?;
+    Ok(beside)
+}
+
+/// The lock on the database itself.
+fn lock_file(patience: &mut Patience<'_>) -> Result<File, OpenError> {
+    let database = patience.database;
+    let io_error = |error: io::Error| OpenError::io(database, &error);
+    refuse_second_name(database)?;
+    let file = File::open(database).map_err(io_error)?;
+    while !is_locked(&file).map_err(io_error)? {
+        patience.spend(None)?;
+    }
+    Ok(file)
 }
 
 fn is_locked(file: &File) -> io::Result<bool> {

@@ -25,6 +25,7 @@
 
 mod checkpoints;
 mod commands;
+mod copy;
 mod digest_index;
 mod error;
 mod headers;
@@ -32,6 +33,7 @@ mod lock;
 mod migrations;
 mod open;
 mod pending;
+mod place;
 mod queue;
 mod readers;
 mod recent;
@@ -70,10 +72,12 @@ use crate::clock::{Clock, SystemClock};
 use crate::{BoxFuture, Cursor, Due, Filter, Loaded, Page, Purged, Store, StoreError, Swap};
 
 pub use self::commands::Claimed;
+pub use self::copy::{Contents, Copied, CopyError, Progress, Target, Watch, copy};
 pub use self::digest_index::{Digest, DigestIndex, FindRows, IndexSpec};
 pub use self::error::{Abort, FinishInError, OpenError, SwapInError, TransactionError};
 pub use self::migrations::{AppliedMigration, Component, Migrate, Migration};
 pub use self::open::{Location, Options};
+pub use self::place::Place;
 pub use self::shared::Observer;
 pub use self::tx::{WriteTx, finish_in, swap_in};
 pub use self::viewer::{ReadError, Viewer};

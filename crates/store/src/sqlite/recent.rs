@@ -6,12 +6,15 @@
 //! 3. It is bounded in bytes and forgets the oldest entries first; forgetting is always safe.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unavez_core::answer::Content;
 use unavez_core::identity::RecordId;
 use unavez_core::record::{Record, State};
+
+use super::digest_index::DigestHasher;
 
 const SHARDS: usize = 16;
 
@@ -25,7 +28,7 @@ pub(super) struct Recent {
 
 #[derive(Debug, Default)]
 struct Shard {
-    records: HashMap<RecordId, Entry>,
+    records: HashMap<RecordId, Entry, BuildHasherDefault<DigestHasher>>,
     /// Ids in the order of their writes. An id that was written again stands here twice; only the later stamp counts.
     order: VecDeque<(RecordId, u64)>,
     next_stamp: u64,
@@ -83,8 +86,8 @@ impl Recent {
     }
 
     fn shard(&self, id: RecordId) -> MutexGuard<'_, Shard> {
-        // The id is a hash, so any of its bytes spreads evenly.
-        lock(&self.shards[usize::from(id.as_bytes()[0]) % SHARDS])
+        // The id is a hash, so any of its bytes spreads evenly; the maps inside take the first ones.
+        lock(&self.shards[usize::from(id.as_bytes()[15]) % SHARDS])
     }
 }
 

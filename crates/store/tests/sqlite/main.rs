@@ -5,6 +5,7 @@
 
 mod batches;
 mod clocks;
+mod copies;
 mod files;
 mod growth;
 mod one_commit;

@@ -10,6 +10,7 @@ mod histories;
 mod privacy;
 mod race;
 mod recovery;
+mod recovery_by_hook;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod stack;

@@ -26,6 +26,7 @@ use crate::acquirer::http::{Client, Exchanged};
 use crate::acquirer::signature::Secrets;
 use crate::acquirer::{BoxFuture, Reason};
 use crate::books::rows::word;
+use crate::crash::{self, Point};
 use crate::hex::Hex;
 use crate::http::wire::{rfc3339, to_json};
 use crate::random::Stream;
@@ -140,6 +141,7 @@ impl Deliveries {
     }
 
     async fn deliver(&self, event: Due) -> Result<(), StoreError> {
+        crash::reached(Point::BeforeDelivery);
         let now = self.sandbox.clock().now();
         let sent = match self.letter(&event, now) {
             Some(letter) => {
@@ -157,6 +159,7 @@ impl Deliveries {
                 "a webhook was not taken"
             );
         }
+        crash::reached(Point::AfterDelivery);
         let noted = event.after(sent.is_ok(), self.sandbox.clock().now(), &self.chance);
         let updated = self.sandbox.0.store.transaction(move |tx| noted.update(tx)).await;
         updated.map_err(|error| match error {

@@ -12,6 +12,7 @@ use super::request::{Path, Request};
 use super::token::Fate;
 use super::{Lookup, Sandbox, delivery, micros};
 use crate::acquirer::{Kind, Standing};
+use crate::crash::{self, Point};
 
 /// Most lines of one page of `GET /operations`, and how many there are unless the question says otherwise.
 const PAGE_MAX: usize = 100;
@@ -106,15 +107,19 @@ impl Sandbox {
                 "the payment method asks for an error before the execution",
             );
         }
+        crash::reached(Point::BeforeExecution);
         let behaviour = self.behaviour();
         let executed = self.0.store.transaction(move |tx| -> rusqlite::Result<_> {
             let executed = execution::execute(tx, &request, behaviour.dedupe, tx.now())?;
             if let Executed::New(execution) = &executed {
                 delivery::announce(tx, execution, behaviour.webhooks)?;
             }
+            crash::reached(Point::DuringExecution);
             Ok((executed, tx.now()))
         });
-        match executed.await {
+        let executed = executed.await;
+        crash::reached(Point::AfterExecution);
+        match executed {
             Ok((Executed::New(execution), now)) => self.first_answer(&execution, now).await,
             Ok((Executed::Before(execution), now)) => Reply::execution(&execution, now),
             Ok((Executed::OtherContent, _)) => Reply::fault(

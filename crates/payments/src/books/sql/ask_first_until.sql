@@ -1,0 +1,1 @@
+select max(ask_first_until) from restores

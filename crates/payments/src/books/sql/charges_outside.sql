@@ -1,0 +1,1 @@
+select count(*) from operations where kind = 'payment' and account is not null

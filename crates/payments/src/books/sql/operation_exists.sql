@@ -1,0 +1,1 @@
+select 1 from operations where operation = ?1

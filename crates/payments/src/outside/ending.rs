@@ -1,0 +1,118 @@
+//! How an attempt ended, and what its caller is told of that.
+
+use http::Response;
+use unavez_core::problem::Code;
+use unavez_core::record::Record;
+use unavez_core::time::Time;
+use unavez_tower::body::Body;
+use unavez_tower::engine;
+use unavez_tower::problem::Problem;
+
+use super::begin::Attempt;
+use super::check::{Mismatch, check};
+use super::note::Happened;
+use super::settle::{Definite, told_pending, told_unstored};
+use crate::acquirer::{Account, Answer, Reason, Report};
+use crate::books::EventKind;
+use crate::books::operations::Operation;
+use crate::http::post;
+use crate::request_id::RequestId;
+
+/// What an attempt came to, and all that is needed to write it down.
+pub(super) struct Conclusion {
+    pub(super) attempt: Attempt,
+    pub(super) ending: Ending,
+    pub(super) sent_at: Time,
+    pub(super) request_id: RequestId,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub(super) enum Ending {
+    /// Definite.
+    Settles(Definite, Report),
+    /// Accepted, and not decided.
+    Pending(Report),
+    /// Declined, though an earlier attempt may have been approved: only a question tells (P16).
+    Sighted(Report),
+    /// Nobody knows.
+    Unknown(Reason),
+    /// Answered with what is not about this operation.
+    Disagrees(Mismatch),
+    /// Certainly nothing left.
+    Released(Reason),
+}
+
+impl Ending {
+    /// What an answer to a send is worth (P15, P16, P28). `attempts` counts this one.
+    pub(super) fn read(answer: Answer, operation: &Operation, attempts: u32, account: &Account) -> Self {
+        let is_first = attempts <= 1;
+        if let Answer::Done(report) | Answer::Declined(report) | Answer::Pending(report) = &answer
+            && let Err(mismatch) = check(operation, account, report)
+        {
+            return Self::Disagrees(mismatch);
+        }
+        match answer {
+            Answer::Done(report) => Self::Settles(Definite::Done, report),
+            Answer::Declined(report) if is_first => Self::Settles(Definite::Declined, report),
+            Answer::Declined(report) => Self::Sighted(report),
+            Answer::Pending(report) => Self::Pending(report),
+            Answer::NotSent(reason) if is_first => Self::Released(reason),
+            Answer::NotSent(reason) | Answer::CannotSay(reason) => Self::Unknown(reason),
+            Answer::NotFound => Self::Unknown(Reason("answered a send with not found".into())),
+        }
+    }
+
+    pub(super) const fn was_sent(&self) -> bool {
+        !matches!(self, Self::Released(_))
+    }
+
+    pub(super) const fn in_words(&self) -> engine::Ending {
+        match self {
+            Self::Settles(..) => engine::Ending::Keep("finish"),
+            Self::Released(_) => engine::Ending::Release,
+            _ => engine::Ending::Keep("mark-unknown"),
+        }
+    }
+
+    pub(super) fn detail(&self) -> String {
+        match self {
+            Self::Settles(definite, _) => if definite.is_positive() { "done" } else { "declined" }.to_owned(),
+            Self::Pending(_) => "pending".to_owned(),
+            Self::Sighted(_) => "declined, after an earlier attempt that may have been approved".to_owned(),
+            Self::Disagrees(_) => "not about this operation".to_owned(),
+            Self::Unknown(reason) | Self::Released(reason) => reason.0.to_string(),
+        }
+    }
+}
+
+impl Conclusion {
+    pub(super) fn happened<'a>(&self, kind: EventKind, record: &'a Record) -> Happened<'a> {
+        Happened {
+            kind,
+            record: Some(record),
+            request_id: Some(self.request_id),
+            caller: Some(record.tenant.as_str()),
+            detail: None,
+        }
+    }
+
+    /// What the caller is told while the ending is not stored, or where nothing is: a positive answer as it is, a negative
+    /// one not at all (P17).
+    pub(super) fn unstored(&self) -> Response<Body> {
+        let Attempt { operation, charge, .. } = &self.attempt;
+        match &self.ending {
+            Ending::Settles(Definite::Done, report) => {
+                post::first_of(&told_unstored(operation, charge, report))
+            }
+            Ending::Pending(report) => post::first_of(&told_pending(operation, charge, report)),
+            Ending::Released(_) => Problem::new(Code::AcquirerUnavailable)
+                .with_detail("the acquirer could not be reached, nothing was sent")
+                .into_response(),
+            Ending::Settles(Definite::Declined, _)
+            | Ending::Sighted(_)
+            | Ending::Unknown(_)
+            | Ending::Disagrees(_) => post::in_doubt(&self.attempt.record.key).into_response(),
+        }
+    }
+}

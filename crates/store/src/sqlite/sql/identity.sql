@@ -1,0 +1,1 @@
+select realm, largest_time from unavez_store
