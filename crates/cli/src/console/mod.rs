@@ -8,6 +8,7 @@
 //! 4. Without API keys only names of this machine are answered: a page of somebody else's whose name was pointed at
 //!    127.0.0.1 (DNS rebinding) gets nothing.
 
+mod operations;
 mod pages;
 mod purge;
 mod settle;

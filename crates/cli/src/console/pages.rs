@@ -1,5 +1,7 @@
 //! The pages' handlers: ask the books, render.
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
@@ -11,10 +13,12 @@ use unavez_core::key::Key;
 use unavez_core::time::Time;
 use unavez_payments::Payments;
 use unavez_payments::auth::Caller;
-use unavez_payments::books::{BooksError, ChargeFilter, KeyStatus};
-use unavez_payments::charge::{Charge, ChargeId, Status};
+use unavez_payments::books::trace::charges_of_request_on;
+use unavez_payments::books::{BooksError, ChargeFilter, KeyStatus, operations_of_charge_on};
+use unavez_payments::charge::{Charge, ChargeId, RefundId, Status};
 use unavez_store::Store as _;
 
+use super::operations::OperationRow;
 use super::sign_in::{Transport, has_session};
 use super::view::{
     self, ChargeRow, EntryRow, Filter, Frame, KeyRow, LedgerTile, Meaning, Moment, Pill, Resource,
@@ -25,6 +29,9 @@ const PAGE_ROWS: usize = 50;
 
 /// Rows of a list on the overview.
 const LATEST_ROWS: usize = 10;
+
+/// Open operations that are read to find the tenant's among them.
+const OPEN_READ: usize = 1_000;
 
 /// The statuses of charges that can be listed alone.
 const STATUSES: [Status; 6] = [
@@ -92,9 +99,17 @@ pub(super) async fn overview(
         frame: desk.frame("overview", ""),
         base: base(&headers, transport),
         ledger: ledger.iter().map(LedgerTile::new).collect(),
+        open: open_operations(&desk).await?,
         charges: desk.charge_rows(&charges.items),
         keys: desk.key_rows(&keys.items),
     }))
+}
+
+/// The tenant's operations that are not decided, oldest first.
+async fn open_operations(desk: &Desk) -> Result<Vec<OperationRow>, BooksError> {
+    let undecided = desk.payments.books().undecided(Duration::ZERO, OPEN_READ).await?;
+    let own = undecided.operations.iter().filter(|operation| operation.tenant == desk.tenant);
+    Ok(own.take(LATEST_ROWS).map(|operation| OperationRow::new(operation, desk.now)).collect())
 }
 
 /// The address the browser used.
@@ -179,8 +194,16 @@ pub(super) async fn charge(
         operation_id: charge.id.operation_id().to_string(),
         metadata: view::metadata(charge.metadata.as_deref()),
         entries: entries.items.iter().map(|entry| EntryRow::new(entry, desk.now)).collect(),
+        operations: operations_of(&desk, charge.id).await?,
         charge: ChargeRow::new(&charge, desk.now),
     }))
+}
+
+/// What went outside for a charge, or followed it, in the order of the claims.
+async fn operations_of(desk: &Desk, charge: ChargeId) -> Result<Vec<OperationRow>, BooksError> {
+    let read = desk.payments.store().read(move |connection| operations_of_charge_on(connection, charge));
+    let histories = read.await.map_err(BooksError::Store)?;
+    Ok(histories.iter().map(|history| OperationRow::new(history, desk.now)).collect())
 }
 
 /// The key a charge was made under, while its record is there.
@@ -277,6 +300,9 @@ pub(super) async fn search(
     {
         return Ok(Redirect::to(&format!("/console/charges/{id}")).into_response());
     }
+    if let Some(id) = charge_of_request(&desk, text).await? {
+        return Ok(Redirect::to(&format!("/console/charges/{id}")).into_response());
+    }
     let key = match Key::parse_path(text) {
         Ok(key) => books.key(&desk.tenant, &key).await?,
         Err(_) => None,
@@ -304,9 +330,25 @@ pub(super) async fn search(
     }))
 }
 
-/// A charge id, or the operation id it is made of.
+/// A charge id, the operation id it is made of, or the id of one of its refunds.
 fn named_charge(text: &str) -> Option<ChargeId> {
-    ChargeId::parse(text).or_else(|| OperationId::parse(text).ok().map(ChargeId::of))
+    let refund = RefundId::parse(text).map(|refund| refund.charge);
+    ChargeId::parse(text).or(refund).or_else(|| OperationId::parse(text).ok().map(ChargeId::of))
+}
+
+/// The tenant's charge that a request had to do with. Only ids of requests are looked for.
+async fn charge_of_request(desk: &Desk, text: &str) -> Result<Option<ChargeId>, BooksError> {
+    if !text.starts_with("req_") {
+        return Ok(None);
+    }
+    let request_id = text.to_owned();
+    let read = desk.payments.store().read(move |connection| charges_of_request_on(connection, &request_id));
+    for id in read.await.map_err(BooksError::Store)? {
+        if desk.payments.books().charge(&desk.tenant, id).await?.is_some() {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
 }
 
 /// Templates only write to memory, so rendering cannot fail.

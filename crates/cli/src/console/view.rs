@@ -4,9 +4,11 @@ use askama::Template;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use unavez_core::answer::Conclusion;
 use unavez_core::time::Time;
-use unavez_payments::books::{CurrencySummary, Entry, KeyStatus};
+use unavez_payments::books::{CurrencySummary, Entry, KeyStatus, OperationStanding};
 use unavez_payments::charge::{Charge, Status};
 use unavez_payments::money::Currency;
+
+use super::operations::OperationRow;
 
 /// What every page has around it.
 #[derive(Clone, Debug)]
@@ -109,6 +111,17 @@ impl Pill {
             Conclusion::Declined | Conclusion::Refused | Conclusion::Cancelled => "quiet",
         };
         Self { word: outcome.as_str(), tone }
+    }
+
+    pub(super) fn of_standing(standing: OperationStanding) -> Self {
+        let tone = match standing {
+            OperationStanding::Done => "good",
+            OperationStanding::Open => "run",
+            OperationStanding::Pending => "wait",
+            OperationStanding::Unknown => "bad",
+            OperationStanding::Declined | OperationStanding::Released => "quiet",
+        };
+        Self { word: standing.as_str(), tone }
     }
 
     fn of_balance(balanced: bool) -> Self {
@@ -283,6 +296,8 @@ pub(super) struct Overview {
     /// Where the API is, for the example.
     pub(super) base: String,
     pub(super) ledger: Vec<LedgerTile>,
+    /// What is not decided, oldest first.
+    pub(super) open: Vec<OperationRow>,
     pub(super) charges: Vec<ChargeRow>,
     pub(super) keys: Vec<KeyRow>,
 }
@@ -316,6 +331,7 @@ pub(super) struct OneCharge {
     pub(super) operation_id: String,
     pub(super) metadata: Vec<(String, String)>,
     pub(super) entries: Vec<EntryRow>,
+    pub(super) operations: Vec<OperationRow>,
 }
 
 #[derive(Template)]

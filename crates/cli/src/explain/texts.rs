@@ -33,7 +33,8 @@ pub(super) const fn text(code: Code) -> Text {
             happened: "The JSON body can be read in two ways: a member name stands twice in one object, or the text holds \
                        lone surrogates or is nested deeper than 64. Two parsers could charge two different amounts.",
             safe: "Nothing was run.",
-            next: "Send every member once. A body built by joining strings is the usual cause; build it with a JSON library.",
+            next: "Send every member once. A body built by joining strings is the usual cause; build it with a JSON \
+                   library.",
         },
         Code::Validation => Text {
             happened: "A member of the body or a parameter breaks its rule. `member` names it, `detail` gives the limit and \
@@ -57,10 +58,12 @@ pub(super) const fn text(code: Code) -> Text {
                    the same idempotency key.",
         },
         Code::ChargeDeclined => Text {
-            happened: "The charge was asked for and declined. The answer names the charge that records it.",
-            safe: "No money moved, and none will under this key: every repeat gets this same answer.",
-            next: "This operation is over. If the customer tries again, with another means of payment or after topping up, \
-                   that is a new operation: give it a new key.",
+            happened: "The acquirer was asked for a charge, capture, void or refund and declined it, or an operator \
+                   settled it as failed (`decline_code` says settled_by_hand). `resource` names what records it.",
+            safe: "No money moved by this operation, and none will under this key: every repeat gets this same answer.",
+            next: "This operation is over. If the customer tries again, with another means of payment or after \
+                   topping up, that is a new operation: give it a new key. A refund that was declined has given its \
+                   amount back to the charge, and may be asked for under a new key.",
         },
         Code::NotFound => Text {
             happened: "There is no such route, or the tenant has no such charge, refund or key. What belongs to another \
@@ -77,7 +80,8 @@ pub(super) const fn text(code: Code) -> Text {
         },
         Code::RequestIncomplete => Text {
             happened: "The request's body broke off before its end, or did not arrive within the time a body may take.",
-            safe: "Nothing was run by this request, and it took no key. Earlier attempts of the same operation may have.",
+            safe: "Nothing was run by this request, and it took no key. Earlier attempts of the same operation may \
+                   have.",
             next: "Repeat with the same key. If it stays, look for a Content-Length that announces more than is sent, or for \
                    a proxy in between that gives up early.",
         },
@@ -89,35 +93,49 @@ pub(super) const fn text(code: Code) -> Text {
                    attempt ends.",
         },
         Code::OutcomePending => Text {
-            happened: "The outside system has the operation and has not decided it yet, or it is too early to take its \"not \
-                       found\" for an answer.",
+            happened: "The acquirer has the operation and has not decided it yet, or it is too early to take its \
+                   \"not found\" for an answer: the request may still be on its way.",
             safe: "Repeating with the same key is safe. A new key would be a second charge if the first is approved.",
-            next: "Repeat after Retry-After, or ask GET /v1/idempotency-keys/KEY. It is settled by a webhook or by the \
-                   service's own questions, without you.",
+            next: "Repeat after Retry-After, or ask GET /v1/idempotency-keys/KEY. It is settled by a webhook or by \
+                   the service's own questions, without you. Operators: `unavez trace KEY` shows what was heard so \
+                   far.",
         },
         Code::OutcomeUnknown => Text {
-            happened: "An attempt ended and nobody can say how: it was cut off after the point where it may have taken effect, \
-                       and the truth could not be found out yet.",
-            safe: "Money may have moved. Repeating with the same key is safe, since the service asks before it does anything \
-                   again. A new key may charge a second time. Telling the customer \"failed\" may be wrong.",
-            next: "Same key, never a new one: repeat after Retry-After. Without a Retry-After the case is with the \
-                   operators; `unavez keys show KEY` is where they begin.",
+            happened: "An attempt ended and nobody can say how: it was cut off after the point where it may have \
+                   taken effect, and the truth could not be found out yet.",
+            safe: "Money may have moved. Repeating with the same key is safe, since the service asks before it does \
+                   anything again. A new key may charge a second time. Telling the customer \"failed\" may be wrong.",
+            next: "Same key, never a new one: repeat after Retry-After. Operators: `unavez trace KEY` says what is \
+                   known and whether it is held for a person; `unavez keys list --state unknown` shows what is at \
+                   risk, and `unavez keys settle KEY` ends what nothing else will.",
         },
         Code::InvalidState => Text {
-            happened: "The charge is in a state that does not allow this step, such as capturing what is voided.",
+            happened: "The charge is in a state that does not allow this step: it is not authorized (to capture or \
+                   void), not captured (to refund), another capture or void of it is under way, or it was made with \
+                   another acquirer than the service has now. For a charge: the key was cancelled before any request \
+                   used it.",
             safe: "Nothing was run; the refusal is final and repeated under this key.",
-            next: "Read the charge, and if another step is wanted, ask for it under a new key.",
+            next: "Read the charge: `detail` names the state it needs and the one it has. If a step is still wanted, \
+                   ask for it under a new key, and after a step that was under way has ended.",
         },
         Code::AmountExceeds => Text {
-            happened: "More was to be captured or refunded than is there, counting what other operations have reserved.",
-            safe: "Nothing was run; the refusal is final and repeated under this key.",
-            next: "Read the charge for what is left, and ask for that under a new key.",
+            happened: "More was to be captured than is authorized, or more refunded than was captured, counting \
+                   refunds that are under way: each reserves its amount until it is decided, so that all refunds \
+                   together are never more than was captured, also when they come at once.",
+            safe: "Nothing was run; the refusal is final and repeated under this key. It says nothing about refunds \
+                   under other keys: two equal ones that both fit both run.",
+            next: "Read the charge for what is left, and ask for that under a new key. Where a refund under way is \
+                   declined later, its amount is there again.",
         },
         Code::OrderAlreadyCharged => Text {
-            happened: "The order has a charge under another key, and the service runs with --same-order refuse.",
-            safe: "No second charge was made. `resource` names the one that exists.",
-            next: "This is usually a key made anew on a retry: make the key once per operation and store it. If the order \
-                   really is to be charged twice, give the second charge an order id of its own.",
+            happened: "The order has a charge under another key within --same-order-window, and the service runs \
+                   with --same-order refuse. Charges that were declined or voided do not count; one whose outcome is \
+                   open does.",
+            safe: "No second charge was made, and the refusal is final under this key. `resource` names the charge \
+                   that exists.",
+            next: "This is usually a key made anew on a retry: make the key once per operation and store it. If the \
+                   order really is to be charged twice, give the second charge an order id of its own. Operators: \
+                   `unavez trace ORDER` shows both keys.",
         },
         Code::TooLarge => Text {
             happened: "The body is larger than the route takes; `detail` gives the limit (256 KiB on /v1).",
@@ -149,9 +167,9 @@ pub(super) const fn text(code: Code) -> Text {
                    database file.",
         },
         Code::AcquirerUnavailable => Text {
-            happened: "The acquirer could not be reached, and certainly nothing was sent to it.",
-            safe: "Nothing was run, and the key is free again.",
-            next: "Repeat after Retry-After with the same key.",
+            happened: "The acquirer could not be reached: no connection was made, so certainly nothing was sent to it.",
+            safe: "Nothing was run, and the key is free again. What the operation had reserved is given back.",
+            next: "Repeat after Retry-After with the same key and the same request.",
         },
         Code::Overloaded => Text {
             happened: "More requests were inside the service than --max-in-flight allows, or a tenant had more operations or \

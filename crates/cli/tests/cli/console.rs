@@ -88,6 +88,35 @@ fn search_finds_by_key_order_charge_and_operation() {
 }
 
 #[test]
+fn what_went_outside_is_shown_with_its_charge_and_found_by_request_and_refund() {
+    let folder = folder();
+    let serve = Serve::start(folder.path());
+    let charge = serve.charge("K", "o-1");
+    let id = charge.json()["id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/charges/{id}/refunds");
+    let refund =
+        send(serve.address, "POST", &path, &["Idempotency-Key: R"], Some(r#"{"amount":500}"#)).unwrap();
+    let page = format!("/console/charges/{id}");
+    let operation = refund.json()["operation_id"].as_str().unwrap().to_owned();
+    shows(
+        &serve.get(&page, &[HTML]),
+        &["refund of 5.00 EUR", &operation, "done, heard in the answer", "sandbox:in-process, sbx_2"],
+    );
+    let request = charge.header("request-id").unwrap();
+    for name in [request, refund.header("request-id").unwrap(), refund.json()["id"].as_str().unwrap()] {
+        let found = serve.get(&format!("/console/search?q={name}"), &[HTML]);
+        assert_eq!((found.status, found.header("location")), (303, Some(page.as_str())), "{name}");
+    }
+    assert!(!serve.get("/", &[HTML]).body.contains("Not decided"));
+    let pending = r#"{"order_id":"o-2","amount":700,"currency":"EUR","payment_method":"tok_error"}"#;
+    assert_eq!(
+        send(serve.address, "POST", "/v1/charges", &["Idempotency-Key: P"], Some(pending)).unwrap().status,
+        504
+    );
+    shows(&serve.get("/", &[HTML]), &["Not decided", "7.00 EUR", "unknown"]);
+}
+
+#[test]
 fn long_lists_have_pages() {
     let folder = folder();
     let serve = Serve::start(folder.path());

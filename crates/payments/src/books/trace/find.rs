@@ -109,12 +109,8 @@ impl Names<'_> {
 
     /// By names that have no index.
     fn add_scanned(&self, found: &mut Found, name: &str) -> Result<(), ReadError> {
-        if let Some(request) = RequestId::parse(name) {
-            let mut list = self.connection.prepare_cached(include_str!("../sql/charges_of_request.sql"))?;
-            let charges = list.query_map([request.to_bytes()], |row| row.get(0))?;
-            for row in charges.collect::<rusqlite::Result<Vec<ChargeRow>>>()? {
-                self.add_charge(found, row)?;
-            }
+        for row in of_request(self.connection, name)? {
+            self.add_charge(found, row)?;
         }
         for id in operations_by_reference(self.connection, name)? {
             self.add_operation(found, id)?;
@@ -189,6 +185,21 @@ fn is_of_order(
 ) -> rusqlite::Result<Option<ChargeRow>> {
     let mut find = connection.prepare_cached(include_str!("../sql/charge_in_order.sql"))?;
     find.query_row((tenant, order, position), |row| row.get(0)).optional()
+}
+
+/// The charges that a request (`req_…`) had to do with, on any connection. Reads through all operations and events.
+///
+/// # Errors
+/// The library's, or a row that cannot be read.
+pub fn charges_of_request_on(connection: &Connection, request_id: &str) -> rusqlite::Result<Vec<ChargeId>> {
+    let rows = of_request(connection, request_id)?.into_iter();
+    rows.map(|row| Ok(charge_rows::read(connection, row)?.life.charge.id)).collect()
+}
+
+fn of_request(connection: &Connection, request_id: &str) -> rusqlite::Result<Vec<ChargeRow>> {
+    let Some(request) = RequestId::parse(request_id) else { return Ok(Vec::new()) };
+    let mut list = connection.prepare_cached(include_str!("../sql/charges_of_request.sql"))?;
+    list.query_map([request.to_bytes()], |row| row.get(0))?.collect()
 }
 
 /// The operations that an acquirer knows under this name.

@@ -20,6 +20,7 @@ mod reconcile;
 mod sandbox;
 mod scripted;
 mod steps;
+mod trace;
 mod webhooks;
 
 /// 10 s of operation timeout, as the cases say.
