@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::failure::Failure;
@@ -155,11 +156,26 @@ fn ready(child: &mut Child) -> Result<(), String> {
     Ok(())
 }
 
+/// Ports below those that systems give to outgoing connections: such a one could take the port of a program while it is
+/// dead, and keep it.
+const PORTS: std::ops::Range<u16> = 10_000..32_000;
+
 /// A port that is free now. It is fixed for a program's whole life, since what the other one is told to connect to must
 /// not change when it dies.
 pub(crate) fn free_address() -> Result<SocketAddr, Failure> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    bound.map_err(|error| Failure::lacking(format!("no free port: {error}")))
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let all = u32::from(PORTS.end - PORTS.start);
+    // Runs at the same time begin at different places.
+    let first = std::process::id().wrapping_mul(97);
+    for _ in 0..all {
+        let place = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % all;
+        let port = PORTS.start + u16::try_from(place).expect("below the number of ports");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    Err(Failure::lacking(format!("no free port from {} to {}", PORTS.start, PORTS.end - 1)))
 }
 
 /// The binary, out of the way of whoever builds the next one meanwhile.
