@@ -193,3 +193,18 @@ pub(crate) fn copy_of(binary: &Path, folder: &Path) -> Result<PathBuf, Failure> 
 pub(crate) fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_free_each_another_and_none_of_an_outgoing_connection() {
+        let (one, other) = (free_address().unwrap(), free_address().unwrap());
+        assert_ne!(one, other);
+        for address in [one, other] {
+            assert!(PORTS.contains(&address.port()), "{address}");
+            TcpListener::bind(address).unwrap();
+        }
+    }
+}

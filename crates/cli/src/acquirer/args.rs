@@ -9,7 +9,7 @@ use unavez_payments::acquirer::http::BaseUrl;
 use unavez_payments::acquirer::sandbox::{Behaviour, Dedupe, Lookup, Webhooks};
 
 use crate::duration;
-use crate::serve::{Listen, LogFormat, StoreLocation};
+use crate::serve::{Listen, LogFlags, StoreLocation};
 
 /// Flags of `unavez acquirer`.
 #[derive(Args, Debug)]
@@ -87,20 +87,8 @@ pub(crate) struct AcquirerArgs {
     #[arg(long, value_name = "DURATION", default_value = "20ms", value_parser = duration::parse, help_heading = "Behaviour")]
     pub(super) latency: Duration,
 
-    /// What is logged to standard error: error, warn, info, debug, trace, or a filter such as `info,unavez_store=debug`
-    #[arg(long, value_name = "LEVEL", default_value = "info", help_heading = "Log")]
-    pub(super) log: String,
-
-    /// text, or json: one object a line
-    #[arg(
-        long,
-        value_enum,
-        value_name = "FORMAT",
-        default_value = "text",
-        hide_possible_values = true,
-        help_heading = "Log"
-    )]
-    pub(super) log_format: LogFormat,
+    #[command(flatten)]
+    pub(super) log: LogFlags,
 }
 
 /// [`Webhooks`] as a flag.

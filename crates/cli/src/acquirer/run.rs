@@ -13,7 +13,7 @@ use unavez_store::sqlite::Options;
 
 use super::AcquirerArgs;
 use crate::exit::{Exit, Failure};
-use crate::serve::{Stop, drain_on, log, signals_failed, store_failure, until};
+use crate::serve::{Stop, drain_on, signals_failed, store_failure, until};
 
 /// How long a shutdown waits for running requests. Answers that never come are given up at once.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: &AcquirerArgs) -> Result<Exit, Failure> {
     check(args)?;
     let post = Post::of(args)?;
-    log::start(&args.log, args.log_format)?;
+    args.log.start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &AcquirerArgs) -> Result<Exit, Failure> {
 
 /// Refuses flags that contradict each other, without opening anything.
 pub(crate) fn check(args: &AcquirerArgs) -> Result<(), Failure> {
-    log::check(&args.log)?;
+    args.log.check()?;
     match (&args.webhook_url, &args.webhook_secret_file) {
         (Some(url), _) if !url.is_private() => Err(exposed(url)),
         (Some(_), None) => {

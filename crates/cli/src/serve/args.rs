@@ -13,6 +13,7 @@ use unavez_store::sqlite::{Location, OpenError};
 
 use super::acquirer_flags::AcquirerFlags;
 use super::listen::Listen;
+use super::log::LogFlags;
 use crate::exit::Failure;
 use crate::{duration, number};
 
@@ -113,29 +114,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value = "4096", value_parser = number::within(1..=1_000_000_usize), help_heading = "Limits")]
     pub(super) max_connections: usize,
 
-    /// What is logged to standard error: error, warn, info, debug, trace, or a filter such as `info,unavez_store=debug`
-    #[arg(long, value_name = "LEVEL", default_value = "info", help_heading = "Log")]
-    pub(super) log: String,
-
-    /// text, or json: one object a line
-    #[arg(
-        long,
-        value_enum,
-        value_name = "FORMAT",
-        default_value = "text",
-        hide_possible_values = true,
-        help_heading = "Log"
-    )]
-    pub(super) log_format: LogFormat,
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// For people
-    Text,
-    /// One object a line
-    Json,
+    #[command(flatten)]
+    pub(super) log: LogFlags,
 }
 
 /// [`SameOrder`] as a flag.

@@ -1,26 +1,57 @@
 //! The log of a running command.
 
+use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
-use super::args::LogFormat;
 use crate::exit::Failure;
 
-/// Log lines go to standard error; standard output belongs to whoever waits for the first line.
-pub(crate) fn start(level: &str, format: LogFormat) -> Result<(), Failure> {
-    let log = tracing_subscriber::fmt().with_env_filter(filter(level)?).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Json => log.json().init(),
-        LogFormat::Text => {
-            let colours = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-            log.with_ansi(colours).init();
-        }
-    }
-    Ok(())
+/// How a command that runs on and on logs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LogFlags {
+    /// What is logged to standard error: error, warn, info, debug, trace, or a filter such as `info,unavez_store=debug`
+    #[arg(long, value_name = "LEVEL", default_value = "info", help_heading = "Log")]
+    log: String,
+
+    /// text, or json: one object a line
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_possible_values = true,
+        help_heading = "Log"
+    )]
+    log_format: LogFormat,
 }
 
-/// Refuses what names no level and no filter.
-pub(crate) fn check(level: &str) -> Result<(), Failure> {
-    filter(level).map(drop)
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// One object a line
+    Json,
+}
+
+impl LogFlags {
+    /// Log lines go to standard error; standard output belongs to whoever waits for the first line.
+    pub(crate) fn start(&self) -> Result<(), Failure> {
+        let log = tracing_subscriber::fmt().with_env_filter(filter(&self.log)?).with_writer(std::io::stderr);
+        match self.log_format {
+            LogFormat::Json => log.json().init(),
+            LogFormat::Text => {
+                let colours =
+                    anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+                log.with_ansi(colours).init();
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what names no level and no filter.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        filter(&self.log).map(drop)
+    }
 }
 
 /// A bare word in a filter means a crate of that name, so a mistyped level would silence the log without a word.

@@ -12,7 +12,6 @@ use unavez_store::sqlite::Options;
 use super::announce::{self, Place};
 use super::args::{ServeArgs, store_failure};
 use super::listen::Listen;
-use super::log;
 use super::one_address::OneAddress;
 use super::signals::{self, Stop};
 use crate::console::{self, Transport, with_sign_in};
@@ -21,7 +20,7 @@ use crate::exit::{Exit, Failure};
 /// Runs `unavez serve`.
 pub(crate) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     check(args)?;
-    log::start(&args.log, args.log_format)?;
+    args.log.start()?;
     let settings = args.settings()?;
     let limits = args.connection_limits(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -37,7 +36,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
 /// Refuses flags that contradict each other, without opening anything.
 pub(crate) fn check(args: &ServeArgs) -> Result<(), Failure> {
     args.settings()?;
-    log::check(&args.log)?;
+    args.log.check()?;
     refuse_strangers(args)
 }
 
