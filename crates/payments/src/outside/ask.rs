@@ -167,7 +167,7 @@ impl Outside {
     /// Writes what nothing depends on: a store that fails now costs a line of the history.
     pub(super) async fn written<F>(self: &Arc<Self>, work: F)
     where
-        F: FnOnce(&Self, &WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
+        F: Fn(&Self, &WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
     {
         let outside = Arc::clone(self);
         if let Err(error) = self.transaction(move |tx| Ok(work(&outside, tx)?)).await {
