@@ -44,7 +44,7 @@ pub struct OperationHistory {
     pub request_id: Box<str>,
     /// When it was claimed.
     pub created_at: Time,
-    /// In the order in which they were written down.
+    /// In the order in which they happened.
     pub events: Vec<KeyEvent>,
     /// What was found about it that does not fit.
     pub anomalies: Vec<Anomaly>,
@@ -130,7 +130,7 @@ impl Books {
 /// The library's, or a row that cannot be read.
 pub fn operation_on(connection: &Connection, id: OperationId) -> rusqlite::Result<Option<OperationHistory>> {
     let Some(operation) = operations::find(connection, id.record_id())? else { return Ok(None) };
-    let events = events::of_operation(connection, operation.row)?;
+    let events = events::of_operation(connection, &operation)?;
     let anomalies = anomalies::list(connection, Some(operation.id), 0, usize::MAX)?;
     Ok(Some(OperationHistory::of(operation, events, anomalies)))
 }

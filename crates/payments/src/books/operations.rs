@@ -82,13 +82,30 @@ pub(crate) struct NewOperation<'a> {
     pub(crate) request_id: RequestId,
 }
 
+/// What is written of an operation when something becomes of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) standing: OperationStanding,
+    pub(crate) reference: Option<&'a str>,
+    pub(crate) decline_code: Option<&'a str>,
+    /// When it was sent, if that one send's answer settles it: the row tells its whole history then.
+    pub(crate) sent_at: Option<Time>,
+}
+
+impl Change<'_> {
+    /// It stands so, and nothing more is known.
+    pub(crate) const fn to(standing: OperationStanding) -> Self {
+        Self { standing, reference: None, decline_code: None, sent_at: None }
+    }
+}
+
 /// Where an operation takes effect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Via<'a> {
     /// Here, with its claim.
     Ledger,
-    /// Outside, by this request.
-    Outside(&'a Account, &'a Outgoing),
+    /// Outside, by this request, claimed by this process.
+    Outside(&'a Account, &'a Outgoing, &'a str),
 }
 
 impl Operation {
@@ -192,9 +209,9 @@ pub(crate) fn insert(
 ) -> rusqlite::Result<OperationRow> {
     let request = match new.via {
         Via::Ledger => None,
-        Via::Outside(account, outgoing) => Some((account, outgoing)),
+        Via::Outside(account, outgoing, instance) => Some((account, outgoing, instance)),
     };
-    let outgoing = request.map(|(_, outgoing)| outgoing);
+    let outgoing = request.map(|(_, outgoing, _)| outgoing);
     let standing = match new.via {
         Via::Ledger => OperationStanding::Done,
         Via::Outside(..) => OperationStanding::Open,
@@ -207,13 +224,14 @@ pub(crate) fn insert(
         new.amount.minor_units(),
         (new.kind == Kind::Payment).then_some(new.capture == Capture::AtOnce),
         standing.as_str(),
-        request.map(|(account, _)| account.as_str()),
+        request.map(|(account, _, _)| account.as_str()),
         outgoing.map(|it| &it.method),
         outgoing.map(|it| &it.path),
         outgoing.map(|it| headers_json(&it.headers)),
         outgoing.map(|it| &it.body[..]),
         new.fingerprint,
         new.request_id.to_bytes(),
+        request.map(|(_, _, instance)| instance),
         now.as_micros(),
         request.is_none().then_some(now.as_micros()),
     ])?;
@@ -255,14 +273,20 @@ pub(crate) fn outgoing(connection: &Connection, row: OperationRow) -> rusqlite::
 pub(crate) fn update(
     connection: &Connection,
     row: OperationRow,
-    standing: OperationStanding,
-    reference: Option<&str>,
-    decline_code: Option<&str>,
+    change: Change<'_>,
     now: Time,
 ) -> rusqlite::Result<()> {
+    let Change { standing, reference, decline_code, sent_at } = change;
     let settled_at = standing.is_final().then_some(now.as_micros());
     let mut update = connection.prepare_cached(include_str!("sql/update_operation.sql"))?;
-    let updated = update.execute((row, standing.as_str(), reference, decline_code, settled_at))?;
+    let updated = update.execute((
+        row,
+        standing.as_str(),
+        reference,
+        decline_code,
+        settled_at,
+        sent_at.map(Time::as_micros),
+    ))?;
     rows::exactly_one(updated)
 }
 

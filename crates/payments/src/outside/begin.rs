@@ -153,7 +153,8 @@ impl Claiming {
     fn take_over(&self, tx: &WriteTx<'_>, fence: Fence, change: &Change) -> Result<Begun, Stop> {
         let record = self.enter(tx, Some(fence), change.clone())?;
         let opened = self.read_opened(tx)?;
-        operations::update(tx, opened.operation.row, OperationStanding::Open, None, None, tx.now())?;
+        let open = operations::Change::to(OperationStanding::Open);
+        operations::update(tx, opened.operation.row, open, tx.now())?;
         self.attempt(tx, record, opened, EventKind::TakenOver).map(Begun::Sends)
     }
 
@@ -322,7 +323,7 @@ impl Claiming {
             number,
             amount,
             capture,
-            via: Via::Outside(account, outgoing),
+            via: Via::Outside(account, outgoing, &self.outside.instance),
             fingerprint: &self.fingerprint,
             request_id: self.request_id,
         };
@@ -383,14 +384,17 @@ impl Claiming {
         kind: EventKind,
     ) -> Result<Box<Attempt>, Stop> {
         let Opened { operation, charge, outgoing } = opened;
-        let happened = Happened {
-            kind,
-            record: Some(&record),
-            request_id: Some(self.request_id),
-            caller: Some(record.tenant.as_str()),
-            detail: None,
-        };
-        self.outside.happened_in(tx, operation.row, tx.now(), happened)?;
+        // The operation's row tells of the request that made it.
+        if kind != EventKind::Started || operation.request_id != self.request_id {
+            let happened = Happened {
+                kind,
+                record: Some(&record),
+                request_id: Some(self.request_id),
+                caller: Some(record.tenant.as_str()),
+                detail: None,
+            };
+            self.outside.happened_in(tx, operation.row, tx.now(), happened)?;
+        }
         crash::reached(Point::DuringClaim);
         Ok(Box::new(Attempt { record, operation, charge, outgoing }))
     }

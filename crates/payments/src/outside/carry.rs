@@ -323,9 +323,8 @@ impl Outside {
         let Conclusion { attempt, ending, .. } = conclusion;
         let swap = match ending {
             Ending::Settles(definite, report) => {
-                let hearing = Hearing::Answer(conclusion.request_id);
                 let fence = attempt.record.fence;
-                self.settle_in(tx, &attempt.operation, fence, (*definite, report), hearing)?
+                self.settle_in(tx, &attempt.operation, fence, (*definite, report), conclusion.hearing())?
             }
             other => {
                 let swap = swap_in(tx, attempt.record.id, Some(attempt.record.fence), self.change(other))?;
@@ -335,7 +334,8 @@ impl Outside {
                 swap
             }
         };
-        if let (Swap::Swapped { .. }, true) = (&swap, ending.was_sent()) {
+        let is_told = matches!(ending, Ending::Settles(..)) && conclusion.hearing().sent_at().is_some();
+        if let (Swap::Swapped { .. }, true) = (&swap, ending.was_sent() && !is_told) {
             let happened = Happened { detail: None, ..conclusion.happened(EventKind::Sent, &attempt.record) };
             self.happened_in(tx, attempt.operation.row, conclusion.sent_at, happened)?;
         }
@@ -372,7 +372,12 @@ impl Outside {
             }
             ending => {
                 if operation.standing == OperationStanding::Open {
-                    operations::update(tx, operation.row, OperationStanding::Unknown, None, None, now)?;
+                    operations::update(
+                        tx,
+                        operation.row,
+                        operations::Change::to(OperationStanding::Unknown),
+                        now,
+                    )?;
                 }
                 if let Ending::Disagrees(mismatch) = ending {
                     self.mismatch_in(tx, &operation, now, Hearing::Answer(conclusion.request_id), mismatch)?;
