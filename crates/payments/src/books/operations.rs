@@ -9,8 +9,9 @@
 use bytes::Bytes;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row};
-use unavez_core::identity::{OperationId, RecordId, Tenant};
+use unavez_core::identity::{RecordId, Tenant};
 use unavez_core::time::Time;
+use unavez_store::sqlite::FindRows;
 
 use super::charge_rows::ChargeRow;
 use super::places::{Places, first_of};
@@ -140,15 +141,38 @@ impl Operation {
 }
 
 /// The operation with this id. Every question by an operation's id comes through here.
-pub(crate) fn find(connection: &Connection, id: RecordId) -> rusqlite::Result<Option<Operation>> {
-    let mut find = connection.prepare_cached(include_str!("sql/find_operation.sql"))?;
-    find.query_row([id.as_bytes()], read).optional()
+pub(crate) fn find(
+    rows: &impl FindRows,
+    places: &Places,
+    id: RecordId,
+) -> rusqlite::Result<Option<Operation>> {
+    let connection = rows.connection();
+    let payment = first_of(places.of_operation(rows, id)?, |charge| payment_row(connection, id, charge))?;
+    match payment.map_or_else(|| step_row(connection, id), |row| Ok(Some(row)))? {
+        Some(row) => at(connection, row).map(Some),
+        None => Ok(None),
+    }
 }
 
-/// Whether an operation is known here: for the ledger's charges, which hardly ever are, so all requests wait for this
-/// answer and not for the whole row.
-pub(crate) fn exists(connection: &Connection, id: RecordId) -> rusqlite::Result<bool> {
-    connection.prepare_cached(include_str!("sql/operation_exists.sql"))?.exists([id.as_bytes()])
+/// The operation in this row.
+pub(crate) fn at(connection: &Connection, row: OperationRow) -> rusqlite::Result<Operation> {
+    connection.prepare_cached(include_str!("sql/find_operation.sql"))?.query_row([row], read)
+}
+
+/// The payment that has its id from this charge.
+fn payment_row(connection: &Connection, id: RecordId, charge: i64) -> rusqlite::Result<Option<OperationRow>> {
+    let mut find = connection.prepare_cached(include_str!("sql/payment_row.sql"))?;
+    find.query_row((id.as_bytes(), charge), |row| row.get(0)).optional()
+}
+
+fn step_row(connection: &Connection, id: RecordId) -> rusqlite::Result<Option<OperationRow>> {
+    let mut find = connection.prepare_cached(include_str!("sql/step_row.sql"))?;
+    find.query_row([id.as_bytes()], |row| row.get(0)).optional()
+}
+
+/// Whether a capture, void or refund has this id: what the index of charges does not tell.
+pub(crate) fn is_step(connection: &Connection, id: RecordId) -> rusqlite::Result<bool> {
+    step_row(connection, id).map(|row| row.is_some())
 }
 
 /// One of a tenant's refunds.
@@ -160,11 +184,11 @@ pub(crate) fn find_refund(
 ) -> rusqlite::Result<Option<Operation>> {
     let charge = id.charge.operation_id().record_id();
     let mut find_id = connection.prepare_cached(include_str!("sql/find_refund.sql"))?;
-    let operation = first_of(places.of_operation(connection, charge)?, |position| {
+    let row = first_of(places.of_operation(connection, charge)?, |position| {
         find_id.query_row((charge.as_bytes(), tenant, id.number, position), |row| row.get(0)).optional()
     })?;
-    match operation {
-        Some(operation) => find(connection, RecordId::from_bytes(operation)),
+    match row {
+        Some(row) => at(connection, row).map(Some),
         None => Ok(None),
     }
 }
@@ -269,6 +293,13 @@ pub(crate) fn outgoing(connection: &Connection, row: OperationRow) -> rusqlite::
     })
 }
 
+/// The operations of a charge, in the order of their claims.
+pub(crate) fn of_charge(connection: &Connection, charge: ChargeRow) -> rusqlite::Result<Vec<Operation>> {
+    let mut list = connection.prepare_cached(include_str!("sql/operations_of_charge.sql"))?;
+    let rows = list.query_map([charge], |row| row.get(0))?;
+    rows.map(|row| at(connection, row?)).collect()
+}
+
 /// Writes where an operation stands. A reference once known stays.
 pub(crate) fn update(
     connection: &Connection,
@@ -290,18 +321,16 @@ pub(crate) fn update(
     rows::exactly_one(updated)
 }
 
-/// Ids of operations that are not decided, oldest first; running ones only from before `running_since`.
+/// Operations that are not decided, oldest first; running ones only from before `running_since`.
 pub(crate) fn undecided(
     connection: &Connection,
     running_since: Time,
     limit: usize,
-) -> rusqlite::Result<Vec<OperationId>> {
+) -> rusqlite::Result<Vec<Operation>> {
     let mut list = connection.prepare_cached(include_str!("sql/undecided.sql"))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let ids = list.query_map((running_since.as_micros(), limit), |row| {
-        row.get(0).map(|id| RecordId::from_bytes(id).operation_id())
-    })?;
-    ids.collect()
+    let rows = list.query_map((running_since.as_micros(), limit), |row| row.get(0))?;
+    rows.map(|row| at(connection, row?)).collect()
 }
 
 fn headers_json(headers: &[(Box<str>, Box<str>)]) -> String {

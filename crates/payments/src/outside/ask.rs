@@ -49,9 +49,9 @@ impl Recover for Asking {
 
 impl Outside {
     async fn find(&self, question: Question) -> Result<Option<(Operation, Charge)>, StoreError> {
-        let id = question.operation_id.record_id();
+        let (id, places) = (question.operation_id.record_id(), self.places.clone());
         let read = self.store.read(move |connection| {
-            let Some(operation) = operations::find(connection, id)? else { return Ok(None) };
+            let Some(operation) = operations::find(connection, &places, id)? else { return Ok(None) };
             let charge = charge_rows::read(connection, operation.charge)?.life.charge;
             Ok(Some((operation, charge)))
         });

@@ -161,7 +161,7 @@ impl Claiming {
     /// Looks for the operation before anything is written, so that what is known already has nothing to undo.
     fn claim(&self, tx: &WriteTx<'_>, expected: Option<Fence>, claim: &Claim) -> Result<Begun, Stop> {
         let enter = || self.enter(tx, expected, Change::Claim(claim.clone()));
-        if let Some(known) = operations::find(tx, self.id)? {
+        if let Some(known) = operations::find(tx, &self.outside.places, self.id)? {
             let standing = charge_rows::read(tx, known.charge)?;
             if !is_free_for(&known, claim) {
                 return Err(self.past(tx, Past::of(&known, &standing.life.charge))?);
@@ -370,7 +370,8 @@ impl Claiming {
 
     /// The operation as it is stored.
     fn read_opened(&self, tx: &WriteTx<'_>) -> rusqlite::Result<Opened> {
-        let operation = operations::find(tx, self.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let operation = operations::find(tx, &self.outside.places, self.id)?
+            .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let charge = charge_rows::read(tx, operation.charge)?.life.charge;
         let outgoing = operations::outgoing(tx, operation.row)?;
         Ok(Opened { operation, charge, outgoing })
@@ -428,7 +429,7 @@ impl Outside {
     pub(super) fn unpark_in(&self, tx: &WriteTx<'_>, id: RecordId) -> Result<Option<Heeded>, Halt> {
         let mut heeded = None;
         for parked in webhooks::parked(tx, id)? {
-            let Some(operation) = operations::find(tx, id)? else { break };
+            let Some(operation) = operations::find(tx, &self.places, id)? else { break };
             let hearing = Hearing::Webhook(&parked.event);
             let heard = match check(&operation, &parked.account, &parked.report) {
                 Ok(()) => self.heed_in(tx, &operation, (parked.standing, &parked.report), hearing)?,

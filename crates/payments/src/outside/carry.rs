@@ -360,7 +360,8 @@ impl Outside {
     fn note_in(&self, tx: &WriteTx<'_>, conclusion: &Conclusion, record: &Record) -> Result<(), Halt> {
         let now = tx.now();
         // An event may have told something meanwhile.
-        let operation = operations::find(tx, record.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let operation =
+            operations::find(tx, &self.places, record.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let kind = match &conclusion.ending {
             Ending::Released(_) => {
                 self.release_in(tx, &operation)?;
@@ -398,7 +399,8 @@ impl Outside {
             (conclusion.attempt.record.id, conclusion.request_id, Arc::clone(self));
         let standing = if definite.is_positive() { Standing::Done } else { Standing::Declined };
         let heeded = self.transaction(move |tx| {
-            let operation = operations::find(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+            let operation =
+                operations::find(tx, &outside.places, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
             outside.heed_in(tx, &operation, (standing, &report), Hearing::Answer(request_id))
         });
         match heeded.await {

@@ -45,8 +45,9 @@ end;
 create table operations (
     -- Order of claims.
     id integer primary key,
-    -- The operation's id, and the idempotency record's. That it is unique is the last line of defence.
-    operation blob not null unique check (length(operation) = 16),
+    -- The operation's id, and the idempotency record's. Unique: a payment has it from its charge, and is found through
+    -- that; the others have operations_of_steps.
+    operation blob not null check (length(operation) = 16),
     -- charges.id: the charge that a payment makes and the others belong to.
     charge integer not null,
     kind text not null check (kind = 'payment' or kind = 'capture' or kind = 'void' or kind = 'refund'),
@@ -89,6 +90,10 @@ create table operations (
     check (captures_at_once is null or captures_at_once = 0 or captures_at_once = 1),
     check (account is not null or standing = 'done')
 ) strict;
+
+-- Captures, voids and refunds by their ids. Payments are not in it: a page of a tree for each is what the charge's own index
+-- avoids.
+create unique index operations_of_steps on operations (operation) where kind <> 'payment';
 
 create unique index operations_of_charge on operations (charge, kind, number);
 
