@@ -116,6 +116,22 @@ pub(crate) fn already_charged(first: ChargeId) -> Problem {
         .with_resource(first.to_string())
 }
 
+/// 409, to be repeated: the order has a charge that nobody has decided yet.
+pub(crate) fn order_undecided(first: ChargeId) -> Problem {
+    Problem::new(Code::OutcomePending)
+        .with_detail(
+            "the order has a charge under another key that is not decided yet; nothing was sent for this one",
+        )
+        .with_resource(first.to_string())
+}
+
+/// 409, to be repeated: this charge may have been sent, and meanwhile the order has another one.
+pub(crate) fn not_sent_again(first: ChargeId) -> Problem {
+    Problem::new(Code::OutcomeUnknown)
+        .with_detail("not sent again: the order has a charge under another key by now")
+        .with_resource(first.to_string())
+}
+
 /// 409 for a step that the charge's state does not allow.
 pub(crate) fn illegal_step(illegal: Illegal, charge: ChargeId) -> Problem {
     let problem = match illegal {

@@ -4,7 +4,8 @@
 //! 2. A step is judged here, against the charge as it stands in this very transaction; a refusal is final and commits with
 //!    the claim.
 //! 3. An operation that is known already answers for itself (P21); a released one is claimed again as it was (P15).
-//! 4. Events that came before the operation take effect with its claim (P28).
+//! 4. Whether the order may be charged is judged in every transaction that permits a send, the first and all later ones.
+//! 5. Events that came before the operation take effect with its claim (P28).
 
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ use crate::books::webhooks::{self, EventState};
 use crate::books::{EventKind, OperationStanding, TenantNumber, booking};
 use crate::charge::life::Step;
 use crate::charge::request::Capture;
-use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId};
+use crate::charge::same_order::Permission;
+use crate::charge::{Charge, ChargeRequest, OrderId};
 use crate::crash::{self, Point};
 use crate::http::post::Stage;
 use crate::http::told::{self, Past, Told};
@@ -87,6 +89,8 @@ pub(crate) enum Begun {
     Met(Option<Arc<Record>>, Time),
     /// The operation is known from before its record expired.
     Past(Box<Past>),
+    /// Not to be sent as things stand; nothing was written.
+    NotNow(Box<Problem>),
     /// Its caller had given up; nothing was written.
     Withdrawn,
 }
@@ -111,6 +115,10 @@ struct Opened {
 enum Stop {
     Begun(Begun),
     Halt(Halt),
+}
+
+fn not_now(problem: Problem) -> Stop {
+    Stop::Begun(Begun::NotNow(Box::new(problem)))
 }
 
 impl<E: Into<Halt>> From<E> for Stop {
@@ -152,7 +160,17 @@ impl Claiming {
 
     fn take_over(&self, tx: &WriteTx<'_>, fence: Fence, change: &Change) -> Result<Begun, Stop> {
         let record = self.enter(tx, Some(fence), change.clone())?;
-        let opened = self.read_opened(tx)?;
+        let mut opened = self.read_opened(tx)?;
+        if let Task::Payment { request, tenant, .. } = &*self.task {
+            match self.permission(tx, *tenant, &request.order_id)? {
+                Permission::Send { suspected_duplicate_of: first } => {
+                    charge_rows::suspect(tx, opened.operation.charge, first)?;
+                    opened.charge.suspected_duplicate_of = first;
+                }
+                Permission::Refuse(first) => return Err(not_now(told::not_sent_again(first))),
+                Permission::Wait(first) => return Err(not_now(told::order_undecided(first))),
+            }
+        }
         let open = operations::Change::to(OperationStanding::Open);
         operations::update(tx, opened.operation.row, open, tx.now())?;
         self.attempt(tx, record, opened, EventKind::TakenOver).map(Begun::Sends)
@@ -180,6 +198,24 @@ impl Claiming {
         }
     }
 
+    /// Whether the order may be charged now, by this operation.
+    fn permission(
+        &self,
+        tx: &WriteTx<'_>,
+        tenant: TenantNumber,
+        order_id: &OrderId,
+    ) -> rusqlite::Result<Permission> {
+        let Outside { same_order, same_order_window, places, .. } = &*self.outside;
+        let rival = match same_order {
+            SameOrder::Allow => None,
+            SameOrder::Warn | SameOrder::Refuse => {
+                let since = tx.now().minus(*same_order_window);
+                booking::rival(tx, places, (tenant, order_id), self.id, since)?
+            }
+        };
+        Ok(Permission::of(*same_order, rival))
+    }
+
     /// The operation is known, and answers for itself unless its record still does.
     fn past(&self, tx: &WriteTx<'_>, past: Past) -> rusqlite::Result<Stop> {
         let live = tx.record(self.id)?.filter(|record| !record.is_expired(tx.now()));
@@ -198,7 +234,18 @@ impl Claiming {
         standing: &Standing,
     ) -> Result<Begun, Stop> {
         let outgoing = match (&*self.task, known.kind) {
-            (Task::Payment { outgoing, .. }, Kind::Payment) => outgoing.clone(),
+            (Task::Payment { outgoing, request, tenant }, Kind::Payment) => {
+                match self.permission(tx, *tenant, &request.order_id)? {
+                    Permission::Send { suspected_duplicate_of: first } => {
+                        charge_rows::suspect(tx, standing.row, first)?;
+                    }
+                    Permission::Refuse(first) => {
+                        return self.refuse(tx, record, &told::already_charged(first));
+                    }
+                    Permission::Wait(first) => return Err(not_now(told::order_undecided(first))),
+                }
+                outgoing.clone()
+            }
             // The amount was fixed with the first claim; whether it is still there is judged anew.
             _ => match self.set_aside(tx, standing, known.kind, Some(known.amount))? {
                 Ok((_, outgoing)) => outgoing,
@@ -216,17 +263,18 @@ impl Claiming {
         record: Arc<Record>,
         (request, tenant, outgoing): (&ChargeRequest, TenantNumber, &Outgoing),
     ) -> Result<Begun, Stop> {
-        let suspected = self.outside.charge_of_order_in(tx, tenant, &request.order_id)?;
-        if let (Some(first), SameOrder::Refuse) = (suspected, self.outside.same_order) {
-            return self.refuse(tx, record, &told::already_charged(first));
-        }
+        let suspected_duplicate_of = match self.permission(tx, tenant, &request.order_id)? {
+            Permission::Send { suspected_duplicate_of } => suspected_duplicate_of,
+            Permission::Refuse(first) => return self.refuse(tx, record, &told::already_charged(first)),
+            Permission::Wait(first) => return Err(not_now(told::order_undecided(first))),
+        };
         let new = NewCharge {
             operation: self.id,
             tenant,
             request,
             fingerprint: &self.fingerprint,
             request_id: self.request_id,
-            suspected_duplicate_of: suspected,
+            suspected_duplicate_of,
         };
         let (row, charge) = charge_rows::insert(tx, &self.outside.places, &new, tx.now())?;
         let work = (Kind::Payment, 1, request.amount, request.capture);
@@ -411,20 +459,6 @@ impl Claiming {
 }
 
 impl Outside {
-    /// A charge of the order under another key, if that is looked for.
-    fn charge_of_order_in(
-        &self,
-        tx: &WriteTx<'_>,
-        tenant: TenantNumber,
-        order_id: &OrderId,
-    ) -> rusqlite::Result<Option<ChargeId>> {
-        if self.same_order == SameOrder::Allow {
-            return Ok(None);
-        }
-        let since = tx.now().minus(self.same_order_window);
-        booking::charge_of_order(tx, &self.places, tenant, order_id, since)
-    }
-
     /// Applies the events that came before their operation. `None`: there were none.
     pub(super) fn unpark_in(&self, tx: &WriteTx<'_>, id: RecordId) -> Result<Option<Heeded>, Halt> {
         let mut heeded = None;

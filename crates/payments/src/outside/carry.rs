@@ -210,6 +210,7 @@ impl Outside {
                 let now = self.store.clock().now();
                 post::answer_past(&self.engine, *past, admitted, kind, now).await.unwrap_or_else(Into::into)
             }
+            Begun::NotNow(problem) => problem.into_response(),
             Begun::Withdrawn | Begun::Sends(_) | Begun::Met(..) => {
                 Problem::own_outcome_unknown().into_response()
             }

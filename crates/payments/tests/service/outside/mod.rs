@@ -17,6 +17,7 @@ mod by_hand;
 mod life;
 mod lost;
 mod reconcile;
+mod same_order;
 mod sandbox;
 mod scripted;
 mod steps;
