@@ -321,6 +321,11 @@ pub(crate) fn update(
     rows::exactly_one(updated)
 }
 
+/// Notes that the acquirer knows an open operation, and nothing else about it.
+pub(crate) fn sight(connection: &Connection, row: OperationRow) -> rusqlite::Result<()> {
+    connection.prepare_cached(include_str!("sql/sight_operation.sql"))?.execute([row]).map(drop)
+}
+
 /// Operations that are not decided, oldest first; running ones only from before `running_since`.
 pub(crate) fn undecided(
     connection: &Connection,

@@ -18,14 +18,14 @@ use unavez_store::sqlite::{TransactionError, WriteTx, swap_in};
 use unavez_store::{StoreError, Swap};
 use unavez_tower::problem::Problem;
 
-use super::check::check;
+use super::check::{Mismatch, check};
 use super::note::{Happened, Hearing};
 use super::settle::Heeded;
 use super::{Halt, Outside};
 use crate::acquirer::{Instruction, Kind, Outgoing, Payment, Subject, Unsendable};
 use crate::books::charge_rows::{self, ChargeRow, NewCharge, Standing};
 use crate::books::operations::{self, NewOperation, Operation, Via};
-use crate::books::webhooks::{self, EventState};
+use crate::books::webhooks::{self, EventState, Parked};
 use crate::books::{EventKind, OperationStanding, TenantNumber, booking};
 use crate::charge::life::Step;
 use crate::charge::request::Capture;
@@ -85,6 +85,8 @@ pub(crate) enum Begun {
     Settled(Arc<Record>),
     /// Known outside by an event that came first, and not decided.
     Pending(Box<Attempt>),
+    /// Known outside by an event that came first and does not fit it.
+    Sighted(Arc<Record>),
     /// A record stands there, or none does any more; nothing was written.
     Met(Option<Arc<Record>>, Time),
     /// The operation is known from before its record expired.
@@ -399,9 +401,9 @@ impl Claiming {
 
     /// The operation is open. What was heard of it before counts first.
     fn opened(&self, tx: &WriteTx<'_>, record: Arc<Record>, opened: Opened) -> Result<Begun, Stop> {
-        if self.outside.unpark_in(tx, self.id)?.is_none() {
+        let Some(heeded) = self.outside.unpark_in(tx, self.id)? else {
             return self.attempt(tx, record, opened, EventKind::Started).map(Begun::Sends);
-        }
+        };
         let opened = self.read_opened(tx)?;
         let record = tx.record(self.id)?.unwrap_or(record);
         if let State::Finished { .. } = record.state {
@@ -413,7 +415,8 @@ impl Claiming {
         let ask_after = self.outside.engine.timings().operation_timeout;
         let pending = Change::MarkUnknown { cause: Cause::Pending, ask_after };
         let record = self.enter(tx, Some(record.fence), pending)?;
-        self.attempt(tx, record, opened, EventKind::Started).map(Begun::Pending)
+        let attempt = self.attempt(tx, record, opened, EventKind::Started)?;
+        Ok(if heeded == Heeded::Anomaly { Begun::Sighted(attempt.record) } else { Begun::Pending(attempt) })
     }
 
     /// The operation as it is stored.
@@ -458,6 +461,14 @@ impl Claiming {
     }
 }
 
+/// Whether an event that came first is about its operation.
+fn fits(operation: &Operation, parked: &Parked) -> Result<(), Mismatch> {
+    match &parked.signer {
+        Some(signer) if *signer != operation.tenant => Err(Mismatch::signer(operation, signer)),
+        _ => check(operation, &parked.account, &parked.report),
+    }
+}
+
 impl Outside {
     /// Applies the events that came before their operation. `None`: there were none.
     pub(super) fn unpark_in(&self, tx: &WriteTx<'_>, id: RecordId) -> Result<Option<Heeded>, Halt> {
@@ -465,10 +476,10 @@ impl Outside {
         for parked in webhooks::parked(tx, id)? {
             let Some(operation) = operations::find(tx, &self.places, id)? else { break };
             let hearing = Hearing::Webhook(&parked.event);
-            let heard = match check(&operation, &parked.account, &parked.report) {
+            let heard = match fits(&operation, &parked) {
                 Ok(()) => self.heed_in(tx, &operation, (parked.standing, &parked.report), hearing)?,
                 Err(mismatch) => {
-                    self.mismatch_in(tx, &operation, tx.now(), hearing, &mismatch)?;
+                    self.disagree_in(tx, &operation, hearing, &mismatch)?;
                     Heeded::Anomaly
                 }
             };

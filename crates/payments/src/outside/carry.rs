@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::Response;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
+use unavez_core::identity::RecordId;
 use unavez_core::problem::Code;
 use unavez_core::record::{Cause, Change, Claim, Exposure, Fence, Record, State};
 use unavez_store::sqlite::{WriteTx, swap_in};
@@ -205,6 +206,7 @@ impl Outside {
                 self.engine.notify(record.id.operation_id());
                 self.engine.replay(&record, Ran::Another)
             }
+            Begun::Sighted(record) => post::in_doubt(&record.key).into_response(),
             Begun::Pending(attempt) => post::first_of(&told::pending(&attempt.operation, &attempt.charge)),
             Begun::Past(past) => {
                 let now = self.store.clock().now();
@@ -328,7 +330,8 @@ impl Outside {
                 self.settle_in(tx, &attempt.operation, fence, (*definite, report), conclusion.hearing())?
             }
             other => {
-                let swap = swap_in(tx, attempt.record.id, Some(attempt.record.fence), self.change(other))?;
+                let change = self.change(other, self.is_sighted_in(tx, attempt.record.id)?);
+                let swap = swap_in(tx, attempt.record.id, Some(attempt.record.fence), change)?;
                 if let Swap::Swapped { record, .. } = &swap {
                     self.note_in(tx, conclusion, record)?;
                 }
@@ -344,17 +347,22 @@ impl Outside {
         Ok(swap)
     }
 
-    /// What an ending that settles nothing does to the record.
-    fn change(&self, ending: &Ending) -> Change {
+    /// Whether something was heard of the operation while its attempt ran: its row remembers that.
+    fn is_sighted_in(&self, tx: &WriteTx<'_>, id: RecordId) -> rusqlite::Result<bool> {
+        let operation = operations::find(tx, &self.places, id)?;
+        Ok(operation.is_some_and(|it| it.standing == OperationStanding::Pending))
+    }
+
+    /// What an ending that settles nothing does to the record. What was sighted meanwhile was sent by somebody, even if
+    /// this attempt sent nothing: it is not released.
+    fn change(&self, ending: &Ending, is_sighted: bool) -> Change {
         let ask_after = self.engine.timings().operation_timeout;
         match ending {
-            Ending::Released(_) => Change::Release,
-            Ending::Pending(_) | Ending::Sighted(_) => {
+            Ending::Released(_) if !is_sighted => Change::Release,
+            ending if is_sighted || ending.is_sighting() => {
                 Change::MarkUnknown { cause: Cause::Pending, ask_after }
             }
-            Ending::Unknown(_) | Ending::Disagrees(_) | Ending::Settles(..) => {
-                Change::MarkUnknown { cause: Cause::CutOff, ask_after }
-            }
+            _ => Change::MarkUnknown { cause: Cause::CutOff, ask_after },
         }
     }
 
@@ -364,7 +372,7 @@ impl Outside {
         let operation =
             operations::find(tx, &self.places, record.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let kind = match &conclusion.ending {
-            Ending::Released(_) => {
+            Ending::Released(_) if operation.standing != OperationStanding::Pending => {
                 self.release_in(tx, &operation)?;
                 EventKind::Released
             }

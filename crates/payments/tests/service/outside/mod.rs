@@ -20,6 +20,7 @@ mod reconcile;
 mod same_order;
 mod sandbox;
 mod scripted;
+mod sightings;
 mod steps;
 mod trace;
 mod webhooks;
