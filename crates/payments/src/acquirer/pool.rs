@@ -55,7 +55,7 @@ pub(super) enum Failed {
 #[derive(Default)]
 struct Idle {
     /// And since when; the latest last.
-    lines: Vec<(Line, Instant)>,
+    lines: Vec<(Box<Line>, Instant)>,
     /// Whether a task looks after them.
     is_swept: bool,
 }
@@ -76,7 +76,8 @@ impl Pool {
     {
         let mut line = match self.take() {
             Some(line) => line,
-            None => self.connect().await?,
+            // Rare, and larger than all the rest.
+            None => Box::pin(self.connect()).await?,
         };
         let answer = line.exchange(request, read).await.map_err(Failed::Broken)?;
         if line.is_free() {
@@ -85,16 +86,16 @@ impl Pool {
         Ok(answer)
     }
 
-    async fn connect(&self) -> Result<Line, Failed> {
+    async fn connect(&self) -> Result<Box<Line>, Failed> {
         let mut connector = self.connector.clone();
         poll_fn(|cx| connector.poll_ready(cx)).await.map_err(Failed::NotConnected)?;
         let stream = connector.call(self.place.clone()).await.map_err(Failed::NotConnected)?;
         let (sender, connection) = http1::handshake(stream).await.map_err(Failed::Broken)?;
-        Ok(Line { sender, connection: Some(connection) })
+        Ok(Box::new(Line { sender, connection: Some(connection) }))
     }
 
     /// The connection that was used last, since it is the likeliest to be there still.
-    fn take(&self) -> Option<Line> {
+    fn take(&self) -> Option<Box<Line>> {
         loop {
             let (mut line, since) = self.idle().lines.pop()?;
             if since.elapsed() < IDLE_TIMEOUT && line.is_free() {
@@ -103,7 +104,7 @@ impl Pool {
         }
     }
 
-    fn put(self: &Arc<Self>, line: Line) {
+    fn put(self: &Arc<Self>, line: Box<Line>) {
         let mut idle = self.idle();
         idle.lines.push((line, Instant::now()));
         if !std::mem::replace(&mut idle.is_swept, true) {

@@ -109,6 +109,7 @@ async fn begin(
     kind: &engine::Kind,
     reply: &mut Reply,
 ) -> Option<Started> {
+    // A task is allocated as large as its largest part: what is rare is boxed apart.
     let engine = &claiming.outside.engine;
     let mut next = Next::Claim(None);
     for _ in 0..ROUNDS_MAX {
@@ -124,7 +125,7 @@ async fn begin(
         next = match begun {
             Begun::Sends(attempt) => return Some(Started { attempt, stopwatch }),
             Begun::Met(None, _) => Next::Claim(None),
-            Begun::Met(Some(record), now) => match engine.meet(record, now, admitted, kind).await {
+            Begun::Met(Some(record), now) => match Box::pin(engine.meet(record, now, admitted, kind)).await {
                 Met::Claim(expected) => Next::Claim(expected),
                 Met::TakeOver(fence) => Next::TakeOver(fence),
                 Met::Answer(response) => {
@@ -133,7 +134,7 @@ async fn begin(
                 }
             },
             other => {
-                reply.send(claiming.outside.told_at_once(other, admitted, kind).await);
+                reply.send(Box::pin(claiming.outside.told_at_once(other, admitted, kind)).await);
                 return None;
             }
         };
@@ -300,7 +301,7 @@ impl Outside {
                 reply.send(conclusion.unstored());
             }
             Settled::Overtaken { record } => {
-                self.heed_overtaken(&conclusion).await;
+                Box::pin(self.heed_overtaken(&conclusion)).await;
                 reply.send(match record {
                     Some(record) => self.truth(&record, Ran::Another),
                     None => Problem::own_outcome_unknown().into_response(),

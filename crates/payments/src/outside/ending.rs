@@ -98,11 +98,11 @@ impl Ending {
 
 impl Conclusion {
     /// How its answer was heard.
-    pub(super) fn hearing(&self) -> Hearing<'static> {
+    pub(super) fn hearing(&self) -> Hearing<'_> {
         let Self { attempt, sent_at, request_id, .. } = self;
         // Whoever claims a released operation again is another request.
         if attempt.record.attempts == 1 && attempt.operation.request_id == *request_id {
-            Hearing::FirstAnswer { request_id: *request_id, sent_at: *sent_at }
+            Hearing::FirstAnswer { request_id: *request_id, sent_at: *sent_at, charge: &attempt.charge }
         } else {
             Hearing::Answer(*request_id)
         }

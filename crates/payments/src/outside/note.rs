@@ -7,11 +7,12 @@ use unavez_core::time::Time;
 
 use super::Outside;
 use super::check::Mismatch;
-use crate::acquirer::Account;
+use crate::acquirer::{Account, Kind};
 use crate::books::anomalies::{self, NewAnomaly, Noted};
 use crate::books::events::{self, NewEvent};
 use crate::books::operations::{self, Operation, OperationRow};
 use crate::books::{EventKind, Heard, Reason, Through};
+use crate::charge::Charge;
 use crate::request_id::RequestId;
 
 /// How something was heard.
@@ -23,6 +24,8 @@ pub(super) enum Hearing<'a> {
         request_id: RequestId,
         /// When it was sent.
         sent_at: Time,
+        /// The charge as it was claimed.
+        charge: &'a Charge,
     },
     /// In the answer to a send, caused by a request.
     Answer(RequestId),
@@ -75,6 +78,15 @@ impl<'a> Hearing<'a> {
         match self {
             Self::FirstAnswer { sent_at, .. } => Some(sent_at),
             Self::Answer(_) | Self::Question | Self::Webhook(_) | Self::Hand(_) => None,
+        }
+    }
+
+    /// The charge as it stands, as far as this can be known without its row. A payment that is not settled is the only
+    /// operation of its charge; at most it was seen to be pending, and its end is the same then.
+    pub(super) fn charge(self, operation: &Operation) -> Option<&'a Charge> {
+        match self {
+            Self::FirstAnswer { charge, .. } if operation.kind == Kind::Payment => Some(charge),
+            _ => None,
         }
     }
 

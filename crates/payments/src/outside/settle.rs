@@ -99,9 +99,12 @@ impl Outside {
         let now = tx.now();
         let Some(record) = tx.record(operation.id)? else { return Ok(Swap::Conflict { record: None, now }) };
         let after = ended(operation, definite, report);
-        let mut standing = charge_rows::read(tx, operation.charge)?;
-        let entry = standing.life.end(operation.kind, operation.amount, operation.capture, definite.ended());
-        let finish = self.finish(&record, Told::of(&after, &standing.life.charge));
+        let mut life = match hearing.charge(operation) {
+            Some(charge) => Life::claimed(charge.clone()),
+            None => charge_rows::read(tx, operation.charge)?.life,
+        };
+        let entry = life.end(operation.kind, operation.amount, operation.capture, definite.ended());
+        let finish = self.finish(&record, Told::of(&after, &life.charge));
         let swap = swap_in(tx, operation.id, Some(fence), record::Change::Finish(finish))?;
         let Swap::Swapped { record, .. } = &swap else { return Ok(swap) };
         let change = Change {
@@ -111,7 +114,7 @@ impl Outside {
             sent_at: hearing.sent_at(),
         };
         operations::update(tx, operation.row, change, now)?;
-        charge_rows::update(tx, operation.charge, &standing.life)?;
+        charge_rows::update(tx, operation.charge, &life)?;
         if let Some(kind) = entry {
             charge_rows::book(tx, operation.charge, kind, operation.amount, now)?;
         }
