@@ -113,9 +113,8 @@ pub(super) const fn text(code: Code) -> Text {
         },
         Code::InvalidState => Text {
             happened: "The charge is in a state that does not allow this step: it is not authorized (to capture or \
-                   void), not captured (to refund), another capture or void of it is under way, or it was made with \
-                   another acquirer than the service has now. For a charge: the key was cancelled before any request \
-                   used it.",
+                   void), not captured (to refund), another capture or void of it is under way. For \
+                   a charge: the key was cancelled before any request used it.",
             safe: "Nothing was run; the refusal is final and repeated under this key.",
             next: "Read the charge: `detail` names the state it needs and the one it has. If a step is still wanted, \
                    ask for it under a new key, and after a step that was under way has ended.",
@@ -169,7 +168,8 @@ pub(super) const fn text(code: Code) -> Text {
                    database file.",
         },
         Code::AcquirerUnavailable => Text {
-            happened: "The acquirer could not be reached: no connection was made, so certainly nothing was sent to it.",
+            happened: "The acquirer could not be reached: no connection was made, so certainly nothing was sent to it. \
+                   Or the charge of this step was made with another acquirer than the service has now.",
             safe: "Nothing was run, and the key is free again. What the operation had reserved is given back.",
             next: "Repeat after Retry-After with the same key and the same request.",
         },

@@ -30,7 +30,7 @@ use crate::books::{EventKind, OperationStanding, TenantNumber, booking};
 use crate::charge::life::Step;
 use crate::charge::request::Capture;
 use crate::charge::same_order::Permission;
-use crate::charge::{Charge, ChargeRequest, OrderId};
+use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId};
 use crate::crash::{self, Point};
 use crate::http::post::Stage;
 use crate::http::told::{self, Past, Told};
@@ -104,6 +104,10 @@ pub(crate) struct Attempt {
     pub(crate) operation: Operation,
     pub(crate) charge: Charge,
     pub(crate) outgoing: Outgoing,
+    /// The amount is what the books had left: the caller named none.
+    pub(crate) is_amount_resolved: bool,
+    /// The order has this charge under another key. It is not sent beside it; asked about it was, after a restore.
+    pub(crate) rival: Option<ChargeId>,
 }
 
 /// An operation that is open, as it is stored.
@@ -241,6 +245,9 @@ impl Claiming {
                     Permission::Send { suspected_duplicate_of: first } => {
                         charge_rows::suspect(tx, standing.row, first)?;
                     }
+                    Permission::Refuse(first) if self.outside.asks_first_until(tx.now()).is_some() => {
+                        charge_rows::suspect(tx, standing.row, Some(first))?;
+                    }
                     Permission::Refuse(first) => {
                         return self.refuse(tx, record, &told::already_charged(first));
                     }
@@ -251,7 +258,7 @@ impl Claiming {
             // The amount was fixed with the first claim; whether it is still there is judged anew.
             _ => match self.set_aside(tx, standing, known.kind, Some(known.amount))? {
                 Ok((_, outgoing)) => outgoing,
-                Err(problem) => return self.refuse(tx, record, &problem),
+                Err(problem) => return self.refuse_step(tx, record, &problem),
             },
         };
         operations::claim_again(tx, known.row, self.outside.acquirer.account(), &outgoing)?;
@@ -267,6 +274,8 @@ impl Claiming {
     ) -> Result<Begun, Stop> {
         let suspected_duplicate_of = match self.permission(tx, tenant, &request.order_id)? {
             Permission::Send { suspected_duplicate_of } => suspected_duplicate_of,
+            // It may have been executed already, and be forgotten.
+            Permission::Refuse(first) if self.outside.asks_first_until(tx.now()).is_some() => Some(first),
             Permission::Refuse(first) => return self.refuse(tx, record, &told::already_charged(first)),
             Permission::Wait(first) => return Err(not_now(told::order_undecided(first))),
         };
@@ -287,14 +296,19 @@ impl Claiming {
     fn claim_step(&self, tx: &WriteTx<'_>, record: Arc<Record>, step: Step) -> Result<Begun, Stop> {
         let Some(standing) = charge_rows::to_step(tx, &self.outside.places, &record.tenant, step.charge)?
         else {
-            return self.refuse(tx, record, &told::unknown_charge());
+            let refusal = told::unknown_charge();
+            // What cannot be an id never was one.
+            return match step.charge {
+                Some(_) => self.refuse_step(tx, record, &refusal),
+                None => self.refuse(tx, record, &refusal),
+            };
         };
         if standing.account.as_ref() != Some(self.outside.acquirer.account()) {
-            return self.refuse(tx, record, &told::other_acquirer(step.kind));
+            return Err(not_now(told::other_acquirer(step.kind)));
         }
         let (amount, outgoing) = match self.set_aside(tx, &standing, step.kind, step.amount)? {
             Ok(set_aside) => set_aside,
-            Err(problem) => return self.refuse(tx, record, &problem),
+            Err(problem) => return self.refuse_step(tx, record, &problem),
         };
         let number = operations::next_number(tx, standing.row, step.kind)?;
         let Standing { row, life, reference, .. } = standing;
@@ -448,7 +462,19 @@ impl Claiming {
             self.outside.happened_in(tx, operation.row, tx.now(), happened)?;
         }
         crash::reached(Point::DuringClaim);
-        Ok(Box::new(Attempt { record, operation, charge, outgoing }))
+        let is_amount_resolved = matches!(&*self.task, Task::Step(Step { amount: None, .. }));
+        let rival = charge
+            .suspected_duplicate_of
+            .filter(|_| self.outside.same_order == SameOrder::Refuse && operation.kind == Kind::Payment);
+        Ok(Box::new(Attempt { record, operation, charge, outgoing, is_amount_resolved, rival }))
+    }
+
+    /// Refuses a step by what the books say of its charge; for good only where they cannot have forgotten anything.
+    fn refuse_step(&self, tx: &WriteTx<'_>, record: Arc<Record>, problem: &Problem) -> Result<Begun, Stop> {
+        match self.outside.asks_first_until(tx.now()) {
+            Some(until) => Err(not_now(told::asks_first(problem.code(), until))),
+            None => self.refuse(tx, record, problem),
+        }
     }
 
     /// Finishes the claim with a refusal, in its own commit.

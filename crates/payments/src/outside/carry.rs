@@ -230,40 +230,17 @@ impl Outside {
     /// Sends, and writes down what came of it.
     async fn carry(self: &Arc<Self>, started: Started, request_id: RequestId, reply: Reply) {
         crash::reached(Point::AfterClaim);
-        let Started { attempt, stopwatch } = started;
+        let Started { mut attempt, stopwatch } = started;
         let sent_at = self.now();
-        let answer = match self.ask_first(&attempt).await {
-            Some(known) => known,
-            None => self.send(&attempt, stopwatch).await,
+        let answer = match (self.ask_first(&mut attempt).await, attempt.rival) {
+            (Some(known), _) => known,
+            (None, Some(_)) => Answer::NotSent(Reason("the order has a charge under another key".into())),
+            (None, None) => self.send(&attempt, stopwatch).await,
         };
         let ending =
             Ending::read(answer, &attempt.operation, attempt.record.attempts, self.acquirer.account());
         let conclusion = Arc::new(Conclusion { attempt: *attempt, ending, sent_at, request_id });
         self.conclude(conclusion, stopwatch, reply).await;
-    }
-
-    /// What the acquirer knows already of a new claim, where the database may have forgotten an earlier one (after a
-    /// restore). `None`: nothing, so it is to be sent.
-    ///
-    /// A request that was on its way when the database's former owner ended may still arrive: "not found" counts only
-    /// later.
-    async fn ask_first(&self, attempt: &Attempt) -> Option<Answer> {
-        let asked_at = self.now();
-        if attempt.record.attempts > 1 || self.ask_first_until.is_none_or(|until| until <= asked_at) {
-            return None;
-        }
-        let operation = &attempt.operation;
-        let settled = self.owner_since.plus(self.promise(operation.kind).visibility_delay);
-        match self.look_up(operation).await {
-            Answer::NotFound if asked_at > settled => None,
-            Answer::NotFound => {
-                Some(Answer::CannotSay(Reason("asked first: not found, which is too early to count".into())))
-            }
-            Answer::CannotSay(reason) | Answer::NotSent(reason) => {
-                Some(Answer::CannotSay(Reason(format!("asked first: {}", reason.0).into())))
-            }
-            known => Some(known),
-        }
     }
 
     async fn send(&self, attempt: &Attempt, stopwatch: Stopwatch) -> Answer {

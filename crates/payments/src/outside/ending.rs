@@ -15,7 +15,7 @@ use super::settle::{Definite, told_pending, told_unstored};
 use crate::acquirer::{Account, Answer, Reason, Report};
 use crate::books::EventKind;
 use crate::books::operations::Operation;
-use crate::http::post;
+use crate::http::{post, told};
 use crate::request_id::RequestId;
 
 /// What an attempt came to, and all that is needed to write it down.
@@ -127,6 +127,9 @@ impl Conclusion {
                 post::first_of(&told_unstored(operation, charge, report))
             }
             Ending::Pending(report) => post::first_of(&told_pending(operation, charge, report)),
+            Ending::Released(_) if let Some(first) = self.attempt.rival => {
+                told::not_found_first(first).into_response()
+            }
             Ending::Released(_) => Problem::new(Code::AcquirerUnavailable)
                 .with_detail("the acquirer could not be reached, nothing was sent")
                 .into_response(),

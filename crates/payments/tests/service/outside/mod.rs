@@ -14,6 +14,7 @@ use crate::support::{B1, Reply, Service, Setup};
 use scripted::Scripted;
 
 mod by_hand;
+mod forgotten;
 mod life;
 mod lost;
 mod reconcile;

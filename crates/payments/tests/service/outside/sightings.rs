@@ -8,7 +8,7 @@ use unavez_payments::money::{Amount, Currency};
 
 use super::scripted::{Look, Plan, Scripted};
 use super::webhooks::report_of;
-use super::{SECOND, anomalies, captured, deliver, later, start, tell};
+use super::{HOUR, SECOND, anomalies, captured, deliver, later, start, tell};
 use crate::support::{B1, Service, refused};
 
 type Change = fn(&mut Report);
@@ -54,7 +54,7 @@ async fn p16_an_answer_that_does_not_fit_is_a_sighting_for_charges_and_steps() {
         never_sent_again(&service, &acquirer, &refunds, "R1", "{}").await;
         // The truth settles it, whatever was said before.
         acquirer.look(Look::Truth);
-        later(&service, 11 * SECOND).await;
+        later(&service, HOUR).await;
         assert_eq!(service.post(&refunds, "R1", "{}").await.status, 201, "{reason}");
     }
 }
