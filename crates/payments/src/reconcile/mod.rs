@@ -10,6 +10,7 @@
 mod compare;
 mod source;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use unavez_store::sqlite::Viewer;
 
 use self::compare::Comparison;
 pub use self::source::Source;
-use crate::acquirer::{Account, CannotSay, Listed, Reason, Standing};
+use crate::acquirer::{Account, CannotSay, ListPage, Listed, Reason, Standing};
 use crate::books::{OperationHistory, SameOrder, Unbooked, reckoning};
 use crate::money::Currency;
 
@@ -117,6 +118,38 @@ pub enum Stopped {
     Books(StoreError),
 }
 
+/// More pages than a comparison is meant for: a million entries.
+const PAGES_MAX: usize = 10_000;
+
+/// So many pages in a row without an entry are no list. An adapter may have left out all of a page.
+const EMPTY_PAGES_MAX: usize = 1_000;
+
+/// A way through a list that ends, whatever the acquirer says.
+#[derive(Default)]
+struct Walk {
+    seen: HashSet<Box<str>>,
+    empty: usize,
+}
+
+impl Walk {
+    fn goes_on(&mut self, page: &ListPage) -> Result<(), String> {
+        let Some(next) = &page.next else { return Ok(()) };
+        self.empty = if page.items.is_empty() { self.empty + 1 } else { 0 };
+        if self.empty >= EMPTY_PAGES_MAX {
+            return Err(format!(
+                "its list has {EMPTY_PAGES_MAX} pages in a row without an entry, and goes on"
+            ));
+        }
+        if self.seen.len() >= PAGES_MAX {
+            return Err(format!("its list has more than {PAGES_MAX} pages: compare a shorter stretch"));
+        }
+        if !self.seen.insert(next.clone()) {
+            return Err("its list leads back to itself".to_owned());
+        }
+        Ok(())
+    }
+}
+
 /// Compares everything since a time. `progress` hears how many entries of the list were compared so far.
 ///
 /// # Errors
@@ -131,14 +164,13 @@ pub async fn reconcile(
     if let Some(source) = source {
         let mut comparison = Comparison::new(viewer, source, stretch);
         let since = stretch.since.minus(CLOCKS_APART);
+        let mut walk = Walk::default();
         let mut after: Option<Box<str>> = None;
         loop {
             let page = source.page(since, stretch.now, after.as_deref()).await.map_err(Stopped::Acquirer)?;
+            walk.goes_on(&page).map_err(|why| Stopped::Acquirer(CannotSay(Reason(why.into()))))?;
             comparison.take(page.items)?;
             progress(comparison.compared());
-            if page.next.is_some() && page.next == after {
-                return Err(Stopped::Acquirer(CannotSay(Reason("its list leads back to itself".into()))));
-            }
             after = page.next;
             if after.is_none() {
                 break;

@@ -10,7 +10,7 @@ use unavez_payments::reconcile::{Finding, Report, Source, Stopped, Stretch, reco
 use unavez_store::clock::Clock as _;
 use unavez_store::sqlite::Viewer;
 
-use super::scripted::{Plan, Scripted};
+use super::scripted::{Endless, Plan, Scripted};
 use super::{HOUR, captured, later, operation, start};
 use crate::support::{B1, Service};
 
@@ -184,4 +184,20 @@ async fn a_charge_that_does_not_agree_with_the_ledger_is_found() {
     let found = findings(&service, &acquirer).await;
     let [Finding::Unbooked(unbooked)] = &found[..] else { panic!("{found:?}") };
     assert_eq!((unbooked.row, unbooked.ledger, unbooked.operations), ((2500, 100), (2500, 0), (2500, 0)));
+}
+
+#[tokio::test]
+async fn a_list_without_an_end_is_told_and_not_read_for_ever() {
+    let (service, acquirer, line) = one_charge().await;
+    for (endless, said) in [
+        (Endless::Empty, "without an entry"),
+        (Endless::Circle(line.clone()), "leads back to itself"),
+        (Endless::Fresh(line), "more than 10000 pages"),
+    ] {
+        acquirer.list_for_ever(endless);
+        let Err(Stopped::Acquirer(why)) = compare(&service, &acquirer).await else {
+            panic!("it ended: {said}")
+        };
+        assert!(why.to_string().contains(said), "{why}");
+    }
 }

@@ -58,6 +58,17 @@ pub(crate) enum Look {
     Sighted,
 }
 
+/// A list that has no end.
+#[derive(Clone, Debug)]
+pub(crate) enum Endless {
+    /// Pages without entries.
+    Empty,
+    /// Two pages that lead to each other.
+    Circle(Listed),
+    /// The same entry again and again, on pages that are always new.
+    Fresh(Listed),
+}
+
 pub(crate) struct Scripted {
     account: Account,
     promise: Promise,
@@ -77,6 +88,7 @@ struct State {
     executed: HashMap<OperationId, (Report, Standing, u32)>,
     events: HashMap<String, Event>,
     listed: Vec<Vec<Listed>>,
+    endless: Option<Endless>,
 }
 
 impl Scripted {
@@ -110,6 +122,11 @@ impl Scripted {
     /// The pages of its list; without any it cannot be read.
     pub(crate) fn list_as(&self, pages: Vec<Vec<Listed>>) {
         self.lock().listed = pages;
+    }
+
+    /// From now on its list goes on for ever.
+    pub(crate) fn list_for_ever(&self, endless: Endless) {
+        self.lock().endless = Some(endless);
     }
 
     /// The line of an operation that it executed.
@@ -339,6 +356,15 @@ impl Acquirer for Scripted {
         _: usize,
     ) -> BoxFuture<'a, Result<ListPage, CannotSay>> {
         let number: usize = after.map_or(0, |after| after.parse().unwrap());
+        let endless = self.lock().endless.clone();
+        if let Some(endless) = endless {
+            let (items, next) = match endless {
+                Endless::Empty => (vec![], number + 1),
+                Endless::Circle(line) => (vec![line], 1 - number % 2),
+                Endless::Fresh(line) => (vec![line], number + 1),
+            };
+            return Box::pin(async move { Ok(ListPage { items, next: Some(next.to_string().into()) }) });
+        }
         let pages = &self.lock().listed;
         let page = pages.get(number).cloned().map(|items| {
             let next = (number + 1 < pages.len()).then(|| (number + 1).to_string().into());
