@@ -49,6 +49,7 @@ mod http;
 mod metrics;
 mod night;
 mod open_error;
+mod outage;
 mod outside;
 mod owner;
 mod random;

@@ -46,7 +46,11 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
         }
         let timeout = app.settings.timings.store_timeout;
         readiness::reads(&app.store, timeout).await?;
-        app.readiness.probed(readiness::commits(&app.store, timeout)).await
+        let probe = async {
+            readiness::commits(&app.store, timeout).await?;
+            readiness::has_room(&app.store).await
+        };
+        app.readiness.probed(probe).await
     };
     let not_ready = |why: String| Problem::new(Code::StoreUnavailable).with_detail(why);
     answer(verdict.await.map(|()| json("{\"status\":\"ready\"}".to_owned())).map_err(not_ready))

@@ -27,6 +27,7 @@ use unavez_tower::problem::{MEDIA_TYPE, Problem};
 
 use super::body;
 use super::told::Past;
+use crate::outage;
 use crate::request_id::RequestId;
 use crate::service::App;
 
@@ -192,7 +193,10 @@ pub(super) async fn committed<T>(
 ) -> Result<OneCommit<T>, Problem> {
     let timeout = app.settings.timings.store_timeout;
     match tokio::time::timeout(timeout, commit).await {
-        Ok(Ok(outcome)) => Ok(outcome),
+        Ok(Ok(outcome)) => {
+            outage::answered();
+            Ok(outcome)
+        }
         Ok(Err(error)) => Err(not_committed(key, &error)),
         Err(_) if stage.withdraw() => {
             tracing::warn!(?timeout, "store did not begin in time");
@@ -221,7 +225,7 @@ pub(super) fn store_problem(error: &StoreError) -> Problem {
     match error {
         StoreError::Overloaded { .. } => Problem::new(Code::Overloaded),
         StoreError::Unavailable(_) | StoreError::ClockStepped { .. } | StoreError::InDoubt(_) => {
-            tracing::warn!(%error, "store did not answer");
+            outage::refused(error);
             Problem::new(Code::StoreUnavailable).with_detail(error.to_string())
         }
         StoreError::Illegal(_) | StoreError::Collision(_) | StoreError::RolledBack(_) => {

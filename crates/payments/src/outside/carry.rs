@@ -29,6 +29,7 @@ use crate::crash::{self, Point};
 use crate::http::post::{self, Stage};
 use crate::http::told;
 use crate::metrics::Route;
+use crate::outage;
 use crate::request_id::RequestId;
 
 /// Lost races against other writers of the record; each got further, so few are plenty.
@@ -173,7 +174,7 @@ async fn begin_once(
         }
     };
     // In doubt, nothing is sent: should the claim stand, it is asked about once its time is over (P12).
-    committed.map_err(|error| post::not_committed(admitted.key(), &error))
+    committed.inspect(|_| outage::answered()).map_err(|error| post::not_committed(admitted.key(), &error))
 }
 
 impl Outside {
