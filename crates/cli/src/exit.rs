@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::output::harmless;
+
 /// The exit codes, part of the contract with scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -60,7 +62,7 @@ impl Failure {
     /// Writes the failure to standard error; in colour only on a terminal.
     pub(crate) fn report(&self) {
         let error = anstyle::AnsiColor::Red.on_default().bold();
-        anstream::eprintln!("{error}error:{error:#} {self}");
+        anstream::eprintln!("{error}error:{error:#} {}", harmless(&self.to_string()));
     }
 }
 

@@ -259,6 +259,51 @@ pub struct Report {
     pub next_action: Option<Box<str>>,
 }
 
+/// The longest name an acquirer may give, and the longest reason of a decline, in bytes.
+pub const WORD_LENGTH_MAX: usize = 255;
+
+/// The longest account of what a customer has to do, in bytes.
+pub const NEXT_ACTION_LENGTH_MAX: usize = 16 * 1024;
+
+impl Report {
+    /// Whether its texts are such as can be kept, shown and sent back.
+    ///
+    /// # Errors
+    /// Which is not, and the limit.
+    pub fn require_limits(&self) -> Result<(), Reason> {
+        for (name, text) in [("reference", &self.reference), ("decline code", &self.decline_code)] {
+            let Some(text) = text else { continue };
+            if text.len() > WORD_LENGTH_MAX {
+                return Err(Reason(
+                    format!("{name} has {} bytes, limit {WORD_LENGTH_MAX}", text.len()).into(),
+                ));
+            }
+            if text.chars().any(crate::books::text::acts) {
+                return Err(Reason(format!("{name} has a control character").into()));
+            }
+        }
+        match self.next_action.as_ref().map(|text| text.len()) {
+            Some(length) if length > NEXT_ACTION_LENGTH_MAX => {
+                Err(Reason(format!("next_action has {length} bytes, limit {NEXT_ACTION_LENGTH_MAX}").into()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Answer {
+    /// The answer, if its report keeps to the limits. It is a sighting in any case.
+    #[must_use]
+    pub fn within_limits(self) -> Self {
+        match &self {
+            Self::Done(report) | Self::Declined(report) | Self::Pending(report) => {
+                report.require_limits().map_or_else(Self::Sighted, |()| self)
+            }
+            _ => self,
+        }
+    }
+}
+
 /// An operation that an acquirer cannot carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsendable {

@@ -5,6 +5,7 @@ use unavez_core::identity::{OperationId, RecordId};
 use unavez_core::time::Time;
 
 use super::rows;
+use super::text::plain;
 
 /// Which rule was broken. The words are those of stored rows and of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,9 +97,10 @@ pub(crate) enum Noted {
 /// Adds a finding, unless it is there.
 pub(crate) fn write(connection: &Connection, new: &NewAnomaly<'_>, now: Time) -> rusqlite::Result<Noted> {
     let operation = new.operation.map(|id| *id.as_bytes());
+    let detail = plain(new.detail);
     if operation.is_some() {
         let mut is_known = connection.prepare_cached(include_str!("sql/is_known_anomaly.sql"))?;
-        if is_known.query_row((operation, new.reason.as_str(), new.detail), |row| row.get(0))? {
+        if is_known.query_row((operation, new.reason.as_str(), &detail), |row| row.get(0))? {
             return Ok(Noted::Before);
         }
     }
@@ -108,8 +110,8 @@ pub(crate) fn write(connection: &Connection, new: &NewAnomaly<'_>, now: Time) ->
         operation,
         new.heard.as_str(),
         new.account,
-        new.event,
-        new.detail,
+        new.event.map(plain),
+        &detail,
         new.proposal,
     ))?;
     Ok(Noted::New)

@@ -12,6 +12,7 @@ use unavez_core::time::Time;
 
 use super::operations::{Operation, OperationRow, OperationStanding};
 use super::rows;
+use super::text::plain;
 use crate::request_id::RequestId;
 
 /// What happened. The words are those of stored rows.
@@ -124,7 +125,7 @@ pub(crate) fn write(
         event.instance,
         event.request_id.map(RequestId::to_bytes),
         event.caller,
-        event.detail,
+        event.detail.map(plain),
     ))?;
     Ok(())
 }

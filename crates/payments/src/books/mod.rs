@@ -34,6 +34,7 @@ mod places;
 pub(crate) mod reckoning;
 pub(crate) mod rows;
 mod tenants;
+pub mod text;
 pub mod trace;
 pub(crate) mod webhooks;
 

@@ -120,7 +120,8 @@ impl Outside {
         let limit = self.engine.timings().outside_timeout.saturating_sub(Duration::from_millis(1));
         let subject = operation.subject();
         let late = || Answer::CannotSay(acquirer::Reason(format!("no answer within {limit:?}").into()));
-        tokio::time::timeout(limit, self.acquirer.look_up(&subject)).await.unwrap_or_else(|_| late())
+        let answered = tokio::time::timeout(limit, self.acquirer.look_up(&subject)).await;
+        answered.map_or_else(|_| late(), Answer::within_limits)
     }
 
     fn settlement(

@@ -256,7 +256,7 @@ impl Outside {
         let answered = stopwatch.run(call).await;
         crash::reached(Point::AfterSend);
         match answered {
-            Some(Ok(answer)) => answer,
+            Some(Ok(answer)) => answer.within_limits(),
             Some(Err(_)) => late(format!("no answer within {limit:?}")),
             None => late("stopped at the attempt's deadline".to_owned()),
         }

@@ -51,6 +51,9 @@ impl Outside {
     pub(crate) async fn receive(self: &Arc<Self>, event: Event) -> Received {
         let News::Operation(standing, report) = event.news.clone() else { return Received::Acknowledged };
         let id = report.operation_id.record_id();
+        if let Err(reason) = report.require_limits() {
+            return self.keep_malformed(Some(id), reason.0.into()).await;
+        }
         if !(1..=EVENT_ID_LENGTH_MAX).contains(&event.id.len()) {
             let detail =
                 format!("id of an event has {} characters, limit {EVENT_ID_LENGTH_MAX}", event.id.len());

@@ -149,3 +149,26 @@ async fn p4_an_event_of_another_tenants_secret_is_kept_counted_and_shows_nothing
     later(&service, 11 * SECOND).await;
     assert_eq!(service.charge("K1", B1).await.status, 201, "sent again");
 }
+
+#[tokio::test]
+async fn what_is_too_long_or_acts_on_a_terminal_closes_nothing_and_is_told_with_its_limit() {
+    let changes: [(&str, Change); 4] = [
+        ("reference has 256 bytes, limit 255", |it| it.reference = Some("r".repeat(256).into())),
+        ("decline code has 70000 bytes, limit 255", |it| it.decline_code = Some("d".repeat(70_000).into())),
+        ("next_action has 16385 bytes, limit 16384", |it| it.next_action = Some("1".repeat(16_385).into())),
+        ("reference has a control character", |it| it.reference = Some("ref\u{1b}]0;title\u{7}".into())),
+    ];
+    for (said, change) in changes {
+        let acquirer = Scripted::new();
+        let service = start(&acquirer).await;
+        acquirer.plan([Plan::Garble(change)]);
+        assert_eq!(service.charge("K1", B1).await.refusal(), refused(504, "outcome-unknown"));
+        let found = service.payments.books().anomalies(0, 10).await.unwrap();
+        assert!(found[0].detail.contains(said), "{found:?}");
+        never_sent_again(&service, &acquirer, "/v1/charges", "K1", B1).await;
+        let mut report = report_of(&service, "K2", 2500);
+        change(&mut report);
+        assert_eq!(tell(&service, &acquirer, "evt_1", Standing::Done, report).await.status, 200);
+        assert!(anomalies(&service).await.contains(&"malformed"), "{said}");
+    }
+}
