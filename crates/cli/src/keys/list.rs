@@ -3,8 +3,11 @@
 use clap::Args;
 use serde::Serialize;
 use unavez_core::identity::Tenant;
+use unavez_core::record::Record;
+use unavez_core::time::Time;
 use unavez_payments::books::{Places, operation_on};
 use unavez_payments::money::Currency;
+use unavez_store::sqlite::{ReadError, Viewer};
 use unavez_store::{Cursor, Filter};
 
 use super::row::AtRisk;
@@ -49,8 +52,12 @@ pub(crate) struct ListArgs {
 struct Page {
     realm: String,
     keys: Vec<Row>,
-    /// What of these keys may have moved, by currency.
+    /// What may have moved of all open keys of this tenant and state, those of other pages included, by currency.
     at_risk: Vec<AtRisk>,
+    /// How many those are.
+    open_keys: u64,
+    /// How long the oldest of them has been open.
+    oldest_seconds: Option<u64>,
     next: Option<u64>,
 }
 
@@ -60,22 +67,29 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, Failure> {
         let filter = Filter { tenant: args.tenant.clone(), state: args.state };
         let (records, next) = viewer.list(&filter, args.after.map(Cursor), args.limit)?;
         let (now, places) = (wall_clock(), Places::beside());
-        let (mut keys, mut sums) = (Vec::new(), Vec::new());
+        let amount_of = |record: &Record| -> Result<Option<Amount>, ReadError> {
+            let operation = operation_on(connection, &places, record.id.operation_id())?;
+            Ok(operation.map(|it| (it.currency, it.amount.minor_units().into())))
+        };
+        let (mut keys, mut page) = (Vec::new(), Open::default());
         for record in &records {
             let mut row = Row::new(record, now);
-            if row.age_seconds.is_some()
-                && let Some(operation) = operation_on(connection, &places, record.id.operation_id())?
-            {
-                let amount = operation.amount.minor_units().into();
-                row.at_risk = Some(AtRisk::of(operation.currency, amount));
-                add(&mut sums, operation.currency, amount);
-            }
+            let amount = page.count(&row, || amount_of(record))?;
+            row.at_risk = amount.map(|(currency, amount)| AtRisk::of(currency, amount));
             keys.push(row);
         }
+        // A page that is all there is has been counted.
+        let open = if next.is_some() || args.after.is_some() {
+            Open::of(&viewer, &filter, now, amount_of)?
+        } else {
+            page
+        };
         Ok(Page {
             realm: viewer.realm().as_str().to_owned(),
             keys,
-            at_risk: sums.into_iter().map(|(currency, sum)| AtRisk::of(currency, sum)).collect(),
+            at_risk: open.sums.into_iter().map(|(currency, sum)| AtRisk::of(currency, sum)).collect(),
+            open_keys: open.keys,
+            oldest_seconds: open.oldest_seconds,
             next: next.map(|Cursor(position)| position),
         })
     });
@@ -84,10 +98,62 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn add(sums: &mut Vec<(Currency, i128)>, currency: Currency, amount: i128) {
-    match sums.iter_mut().find(|(known, _)| *known == currency) {
-        Some((_, sum)) => *sum += amount,
-        None => sums.push((currency, amount)),
+/// The states in which it is not known what became of a key.
+const OPEN_STATES: [&str; 4] = ["in_progress", "pending", "unknown", "abandoned"];
+
+/// How much, in minor units.
+type Amount = (Currency, i128);
+
+/// Open keys, counted and summed up.
+#[derive(Default)]
+struct Open {
+    keys: u64,
+    oldest_seconds: Option<u64>,
+    sums: Vec<Amount>,
+}
+
+impl Open {
+    /// All that a filter lets through.
+    fn of(
+        viewer: &Viewer,
+        filter: &Filter,
+        now: Time,
+        amount_of: impl Fn(&Record) -> Result<Option<Amount>, ReadError>,
+    ) -> Result<Self, ReadError> {
+        const CHUNK: usize = 10_000;
+        let mut open = Self::default();
+        for state in OPEN_STATES.into_iter().filter(|state| filter.state.is_none_or(|only| only == *state)) {
+            let filter = Filter { tenant: filter.tenant.clone(), state: Some(state) };
+            let mut after = None;
+            loop {
+                let (records, next) = viewer.list(&filter, after, CHUNK)?;
+                for record in &records {
+                    open.count(&Row::new(record, now), || amount_of(record))?;
+                }
+                after = next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    /// Counts a key, if it is open; the amount of its operation.
+    fn count(
+        &mut self,
+        row: &Row,
+        amount: impl FnOnce() -> Result<Option<Amount>, ReadError>,
+    ) -> Result<Option<Amount>, ReadError> {
+        let Some(age) = row.age_seconds else { return Ok(None) };
+        self.keys += 1;
+        self.oldest_seconds = self.oldest_seconds.max(Some(age));
+        let Some((currency, amount)) = amount()? else { return Ok(None) };
+        match self.sums.iter_mut().find(|(known, _)| *known == currency) {
+            Some((_, sum)) => *sum += amount,
+            None => self.sums.push((currency, amount)),
+        }
+        Ok(Some((currency, amount)))
     }
 }
 
@@ -98,12 +164,14 @@ fn table(page: &Page) -> String {
     let head = ["TENANT", "KEY", "STATE", "OUTCOME", "HTTP", "AGE", "AT RISK", "CREATED", "RESOURCE"];
     let rows = page.keys.iter().map(cells);
     let mut text = columns(&[head.map(str::to_owned)].into_iter().chain(rows).collect::<Vec<_>>());
-    let open: Vec<u64> = page.keys.iter().filter_map(|row| row.age_seconds).collect();
-    if let (Some(oldest), false) = (open.iter().max(), page.at_risk.is_empty()) {
+    if let (Some(oldest), false) = (page.oldest_seconds, page.at_risk.is_empty()) {
         let sums: Vec<String> = page.at_risk.iter().map(money).collect();
-        let keys =
-            if open.len() == 1 { "1 open key".to_owned() } else { format!("{} open keys", open.len()) };
-        text.push_str(&format!("at risk in {keys}: {}, the oldest {}\n", sums.join(" and "), age(*oldest)));
+        let keys = if page.open_keys == 1 {
+            "1 open key".to_owned()
+        } else {
+            format!("{} open keys", page.open_keys)
+        };
+        text.push_str(&format!("at risk in {keys}: {}, the oldest {}\n", sums.join(" and "), age(oldest)));
     }
     if let Some(next) = page.next {
         text.push_str(&format!("more with --after {next}"));

@@ -64,6 +64,12 @@ fn what_is_unknown_is_listed_with_age_and_amount_and_settled_through_the_service
     let listed = run(folder.path(), ["keys", "list", "--state", "unknown", "--format", "json"]).json(0);
     assert_eq!(listed["at_risk"], serde_json::json!([{"amount": 5000, "currency": "EUR"}]));
     assert!(listed["keys"][0]["age_seconds"].is_u64() && listed["keys"][0]["at_risk"]["amount"] == 2500);
+    let first = ["keys", "list", "--state", "unknown", "--limit", "1", "--format", "json"];
+    let page = run(folder.path(), first).json(0);
+    assert_eq!((page["keys"].as_array().unwrap().len(), &page["open_keys"]), (1, &2.into()));
+    assert_eq!(page["at_risk"], listed["at_risk"], "of all there are, not of one page");
+    let text = run(folder.path(), ["keys", "list", "--limit", "2"]).stdout;
+    assert!(text.contains("at risk in 2 open keys: 50.00 EUR"), "{text}");
     let text = run(folder.path(), ["keys", "list"]).stdout;
     assert!(text.contains("at risk in 2 open keys: 50.00 EUR, the oldest "), "{text}");
 
