@@ -7,7 +7,7 @@ use axum::extract::Request;
 use bytes::Bytes;
 use http::Response;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use unavez_core::answer::{Answer, Conclusion, Content};
+use unavez_core::answer::{Answer, Conclusion, Content, header_name};
 use unavez_core::decision::{Decision, Incoming, decide};
 use unavez_core::fingerprint::Fingerprint;
 use unavez_core::identity::Tenant;
@@ -250,7 +250,7 @@ pub(crate) fn json_answer(
 ) -> Answer {
     let mut headers = vec![("content-type".into(), Bytes::from_static(b"application/json"))];
     headers.extend(location.map(|path| ("location".into(), path.into())));
-    headers.push((ORIGINAL_REQUEST_ID.as_str().into(), request_id.to_string().into()));
+    headers.push((header_name(ORIGINAL_REQUEST_ID.as_str()), request_id.to_string().into()));
     Answer { status: status.as_u16(), content: Content::Kept { headers, body: body.into() } }
 }
 
@@ -258,7 +258,7 @@ pub(crate) fn json_answer(
 pub(crate) fn problem_answer(problem: &Problem, request_id: RequestId) -> Answer {
     let headers = vec![
         ("content-type".into(), Bytes::from_static(MEDIA_TYPE.as_bytes())),
-        (ORIGINAL_REQUEST_ID.as_str().into(), request_id.to_string().into()),
+        (header_name(ORIGINAL_REQUEST_ID.as_str()), request_id.to_string().into()),
     ];
     let content = Content::Kept { headers, body: problem.to_json() };
     Answer { status: problem.status().as_u16(), content }
