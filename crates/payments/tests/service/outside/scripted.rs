@@ -69,6 +69,8 @@ struct State {
     executed: HashMap<OperationId, (Report, Standing, u32)>,
     events: HashMap<String, Event>,
     listed: Vec<Vec<Listed>>,
+    /// Where they are promised something else than payments.
+    refunds: Option<Promise>,
 }
 
 impl Scripted {
@@ -97,6 +99,11 @@ impl Scripted {
 
     pub(crate) fn look(&self, look: Look) {
         self.lock().look = look;
+    }
+
+    /// Promises this of refunds, and of everything else what it promised.
+    pub(crate) fn promise_of_refunds(&self, promise: Promise) {
+        self.lock().refunds = Some(promise);
     }
 
     /// The pages of its list; without any it cannot be read.
@@ -243,8 +250,8 @@ impl Acquirer for Scripted {
         &self.account
     }
 
-    fn promise(&self, _: Kind) -> Promise {
-        self.promise
+    fn promise(&self, kind: Kind) -> Promise {
+        self.lock().refunds.filter(|_| kind == Kind::Refund).unwrap_or(self.promise)
     }
 
     fn compose(&self, instruction: &Instruction) -> Result<Outgoing, Unsendable> {
