@@ -14,7 +14,7 @@ use unavez_core::time::Time;
 use unavez_payments::Payments;
 use unavez_payments::auth::Caller;
 use unavez_payments::books::trace::charges_of_request_on;
-use unavez_payments::books::{BooksError, ChargeFilter, KeyStatus, operations_of_charge_on};
+use unavez_payments::books::{BooksError, ChargeFilter, KeyStatus};
 use unavez_payments::charge::{Charge, ChargeId, RefundId, Status};
 use unavez_store::Store as _;
 
@@ -201,8 +201,7 @@ pub(super) async fn charge(
 
 /// What went outside for a charge, or followed it, in the order of the claims.
 async fn operations_of(desk: &Desk, charge: ChargeId) -> Result<Vec<OperationRow>, BooksError> {
-    let read = desk.payments.store().read(move |connection| operations_of_charge_on(connection, charge));
-    let histories = read.await.map_err(BooksError::Store)?;
+    let histories = desk.payments.books().operations_of_charge(charge).await?;
     Ok(histories.iter().map(|history| OperationRow::new(history, desk.now)).collect())
 }
 

@@ -24,6 +24,7 @@ mod base64;
 pub mod conformance;
 pub mod http;
 pub mod mercadopago;
+mod pool;
 pub mod sandbox;
 pub mod signature;
 pub mod stripe;

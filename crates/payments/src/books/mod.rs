@@ -46,7 +46,7 @@ pub use history::{
 };
 pub use holdings::{Holdings, holdings_on};
 pub use operations::OperationStanding;
-pub(crate) use places::Places;
+pub use places::Places;
 use places::first_of;
 pub use reckoning::{SameOrder, Unbooked};
 pub(crate) use tenants::{TenantNumber, Tenants};
@@ -389,7 +389,7 @@ pub(crate) fn past(
     operation: RecordId,
 ) -> rusqlite::Result<Option<Past>> {
     let connection = rows.connection();
-    let Some(known) = operations::find(connection, operation)? else {
+    let Some(known) = operations::find(rows, places, operation)? else {
         return Ok(booking::find(rows, places, operation)?.map(Past::from));
     };
     if known.standing == OperationStanding::Released {

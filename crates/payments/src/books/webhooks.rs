@@ -110,10 +110,10 @@ pub(crate) fn parked(connection: &Connection, operation: RecordId) -> rusqlite::
     parked.collect()
 }
 
-/// Operations that have appeared since something was parked for them.
-pub(crate) fn parked_operations(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<RecordId>> {
+/// Operations that something is parked for, and which may have appeared since.
+pub(crate) fn parked_operations(connection: &Connection) -> rusqlite::Result<Vec<RecordId>> {
     let mut list = connection.prepare_cached(include_str!("sql/parked_operations.sql"))?;
-    list.query_map([limit], |row| row.get(0).map(RecordId::from_bytes))?.collect()
+    list.query_map([], |row| row.get(0).map(RecordId::from_bytes))?.collect()
 }
 
 /// How many events wait.

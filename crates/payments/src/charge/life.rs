@@ -61,6 +61,11 @@ pub(crate) enum Ended {
 }
 
 impl Life {
+    /// Of a charge whose payment is under way: nothing else can be.
+    pub(crate) const fn claimed(charge: Charge) -> Self {
+        Self { charge, refunding: 0, slot: None }
+    }
+
     /// The amount of a step, resolved, if the step is allowed now.
     pub(crate) fn admit(&self, step: Kind, asked: Option<Amount>) -> Result<Amount, Illegal> {
         match step {

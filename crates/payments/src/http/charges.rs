@@ -28,7 +28,8 @@ use super::wire::UntimedCharge;
 use super::{answer, books_problem, json, wire};
 use crate::acquirer::{self, Instruction, Outgoing, Subject, Unsendable};
 use crate::auth::Role;
-use crate::books::booking::{self, Booked, Booking, Verdict};
+use crate::books::booking::{self, Booked, Booking, Earlier, Verdict};
+use crate::books::operations::Operation;
 use crate::books::{ChargeFilter, TenantNumber, charge_rows, operations};
 use crate::charge::request::Capture;
 use crate::charge::{ChargeId, ChargeRequest, Fault, OrderId, Status, TestToken, card};
@@ -382,12 +383,10 @@ impl Job {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
         let places = self.app.books.places();
-        if operations::exists(tx, self.booking.operation)?
-            && let Some(known) = operations::find(tx, self.booking.operation)?
+        if operations::is_step(tx, self.booking.operation)?
+            && let Some(past) = self.past_outside(tx)?
         {
-            // It went outside, when that was the acquirer.
-            let charge = charge_rows::read(tx, known.charge)?.life.charge;
-            return Err(Abort::Refuse(Refusal::Before(Box::new(Past::of(&known, &charge)))));
+            return Err(before(past));
         }
         let settings = &self.app.settings;
         let charged_before = match settings.same_order {
@@ -405,12 +404,12 @@ impl Job {
         };
         if let (Some(first), SameOrder::Refuse) = (charged_before, settings.same_order) {
             return match booking::find(tx, places, self.booking.operation)? {
-                Some(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new(earlier.into())))),
+                Some(earlier) => Err(before(self.past(tx, earlier)?)),
                 None => Ok(self.refuse_order(first)),
             };
         }
         match self.booking.write(tx, places, charged_before, now)? {
-            Booked::Before(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new((*earlier).into())))),
+            Booked::Before(earlier) => Err(before(self.past(tx, *earlier)?)),
             Booked::New(verdict) => {
                 if let (Some(first), true) = (charged_before, verdict != Verdict::Declined) {
                     // A second run of the same effect finds the same.
@@ -419,6 +418,20 @@ impl Job {
                 Ok(self.finish(charged_before, now))
             }
         }
+    }
+
+    /// A charge whose record is gone. It may have gone outside, when that was the acquirer.
+    fn past(&self, tx: &WriteTx<'_>, earlier: Earlier) -> rusqlite::Result<Past> {
+        Ok(self.past_outside(tx)?.unwrap_or_else(|| earlier.into()))
+    }
+
+    fn past_outside(&self, tx: &WriteTx<'_>) -> rusqlite::Result<Option<Past>> {
+        let known = operations::find(tx, self.app.books.places(), self.booking.operation)?;
+        let past = |known: Operation| {
+            let charge = charge_rows::read(tx, known.charge)?.life.charge;
+            Ok(Past::of(&known, &charge))
+        };
+        known.map(past).transpose()
     }
 
     fn finish(&self, suspected_duplicate_of: Option<ChargeId>, now: Time) -> Finish {
@@ -447,6 +460,10 @@ impl Job {
             resource: None,
         }
     }
+}
+
+fn before(past: Past) -> Abort<Refusal> {
+    Abort::Refuse(Refusal::Before(Box::new(past)))
 }
 
 /// One charge as it is now.

@@ -306,7 +306,8 @@ impl Job {
         if let Some(entry) = entry {
             charge_rows::book(tx, standing.row, entry, amount, claimed.now)?;
         }
-        let operation = operations::find(tx, claimed.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let operation = operations::find(tx, self.app.books.places(), claimed.id)?
+            .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         Ok(Told::of(&operation, &standing.life.charge))
     }
 }

@@ -52,9 +52,9 @@ impl Recover for Asking {
 
 impl Outside {
     async fn find(&self, question: Question) -> Result<Option<(Operation, Charge)>, StoreError> {
-        let id = question.operation_id.record_id();
+        let (id, places) = (question.operation_id.record_id(), self.places.clone());
         let read = self.store.read(move |connection| {
-            let Some(operation) = operations::find(connection, id)? else { return Ok(None) };
+            let Some(operation) = operations::find(connection, &places, id)? else { return Ok(None) };
             let charge = charge_rows::read(connection, operation.charge)?.life.charge;
             Ok(Some((operation, charge)))
         });
@@ -170,7 +170,7 @@ impl Outside {
     /// Writes what nothing depends on: a store that fails now costs a line of the history.
     pub(super) async fn written<F>(self: &Arc<Self>, work: F)
     where
-        F: FnOnce(&Self, &WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
+        F: Fn(&Self, &WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
     {
         let outside = Arc::clone(self);
         if let Err(error) = self.transaction(move |tx| Ok(work(&outside, tx)?)).await {

@@ -123,7 +123,7 @@ impl Begin {
     /// Runs T1. One store trip.
     pub(crate) async fn run(self) -> Result<Begun, StoreError> {
         let store = self.claiming.outside.store.clone();
-        match store.transaction(move |tx| self.write(tx)).await {
+        match store.repeatable_transaction(move |tx| self.write(tx)).await {
             Ok(begun) | Err(TransactionError::Refused(Stop::Begun(begun))) => Ok(begun),
             Err(TransactionError::Refused(Stop::Halt(Halt(error))) | TransactionError::Store(error)) => {
                 Err(error)
@@ -131,20 +131,13 @@ impl Begin {
         }
     }
 
-    fn write(self, tx: &WriteTx<'_>) -> Result<Begun, Stop> {
+    fn write(&self, tx: &WriteTx<'_>) -> Result<Begun, Stop> {
         if !self.stage.begin() {
             return Err(Stop::Begun(Begun::Withdrawn));
         }
-        let claiming = self.claiming;
-        match self.entry {
-            Entry::Claim(expected, claim) => {
-                let record = claiming.enter(tx, expected, Change::Claim(claim))?;
-                claiming.claim(tx, record)
-            }
-            Entry::TakeOver(fence, change) => {
-                let record = claiming.enter(tx, Some(fence), change)?;
-                claiming.take_over(tx, record)
-            }
+        match &self.entry {
+            Entry::Claim(expected, claim) => self.claiming.claim(tx, *expected, claim),
+            Entry::TakeOver(fence, change) => self.claiming.take_over(tx, *fence, change),
         }
     }
 }
@@ -157,42 +150,57 @@ impl Claiming {
         }
     }
 
-    fn take_over(&self, tx: &WriteTx<'_>, record: Arc<Record>) -> Result<Begun, Stop> {
+    fn take_over(&self, tx: &WriteTx<'_>, fence: Fence, change: &Change) -> Result<Begun, Stop> {
+        let record = self.enter(tx, Some(fence), change.clone())?;
         let opened = self.read_opened(tx)?;
-        operations::update(tx, opened.operation.row, OperationStanding::Open, None, None, tx.now())?;
+        let open = operations::Change::to(OperationStanding::Open);
+        operations::update(tx, opened.operation.row, open, tx.now())?;
         self.attempt(tx, record, opened, EventKind::TakenOver).map(Begun::Sends)
     }
 
-    fn claim(&self, tx: &WriteTx<'_>, record: Arc<Record>) -> Result<Begun, Stop> {
-        if let Some(known) = operations::find(tx, self.id)? {
-            return self.claim_known(tx, record, &known);
+    /// Looks for the operation before anything is written, so that what is known already has nothing to undo.
+    fn claim(&self, tx: &WriteTx<'_>, expected: Option<Fence>, claim: &Claim) -> Result<Begun, Stop> {
+        let enter = || self.enter(tx, expected, Change::Claim(claim.clone()));
+        if let Some(known) = operations::find(tx, &self.outside.places, self.id)? {
+            let standing = charge_rows::read(tx, known.charge)?;
+            if !is_free_for(&known, claim) {
+                return Err(self.past(tx, Past::of(&known, &standing.life.charge))?);
+            }
+            return self.claim_again(tx, enter()?, &known, &standing);
         }
         // A charge of the ledger's, from when that was the acquirer.
         if let Some(earlier) = booking::find(tx, &self.outside.places, self.id)? {
-            return Err(Stop::Begun(Begun::Past(Box::new(earlier.into()))));
+            return Err(self.past(tx, earlier.into())?);
         }
         match &*self.task {
             Task::Payment { request, tenant, outgoing } => {
-                self.claim_payment(tx, record, (request, *tenant, outgoing))
+                self.claim_payment(tx, enter()?, (request, *tenant, outgoing))
             }
-            Task::Step(step) => self.claim_step(tx, record, *step),
+            Task::Step(step) => self.claim_step(tx, enter()?, *step),
         }
     }
 
-    /// The operation outlived its record: it is past, or nothing was ever sent for it.
-    fn claim_known(&self, tx: &WriteTx<'_>, record: Arc<Record>, known: &Operation) -> Result<Begun, Stop> {
-        let standing = charge_rows::read(tx, known.charge)?;
-        let is_same = Fingerprint::decode(&known.fingerprint).is_ok_and(|stored| {
-            stored.comparable(&record.fingerprint) && stored.matches(&record.fingerprint)
-        });
-        if known.standing != OperationStanding::Released || !is_same {
-            // A released one is no past; but another request under its key is another request all the same.
-            return Err(Stop::Begun(Begun::Past(Box::new(Past::of(known, &standing.life.charge)))));
-        }
+    /// The operation is known, and answers for itself unless its record still does.
+    fn past(&self, tx: &WriteTx<'_>, past: Past) -> rusqlite::Result<Stop> {
+        let live = tx.record(self.id)?.filter(|record| !record.is_expired(tx.now()));
+        Ok(Stop::Begun(match live {
+            Some(record) => Begun::Met(Some(record), tx.now()),
+            None => Begun::Past(Box::new(past)),
+        }))
+    }
+
+    /// Nothing was ever sent for the operation, and its key was freed.
+    fn claim_again(
+        &self,
+        tx: &WriteTx<'_>,
+        record: Arc<Record>,
+        known: &Operation,
+        standing: &Standing,
+    ) -> Result<Begun, Stop> {
         let outgoing = match (&*self.task, known.kind) {
             (Task::Payment { outgoing, .. }, Kind::Payment) => outgoing.clone(),
             // The amount was fixed with the first claim; whether it is still there is judged anew.
-            _ => match self.set_aside(tx, &standing, known.kind, Some(known.amount))? {
+            _ => match self.set_aside(tx, standing, known.kind, Some(known.amount))? {
                 Ok((_, outgoing)) => outgoing,
                 Err(problem) => return self.refuse(tx, record, &problem),
             },
@@ -315,7 +323,7 @@ impl Claiming {
             number,
             amount,
             capture,
-            via: Via::Outside(account, outgoing),
+            via: Via::Outside(account, outgoing, &self.outside.instance),
             fingerprint: &self.fingerprint,
             request_id: self.request_id,
         };
@@ -362,7 +370,8 @@ impl Claiming {
 
     /// The operation as it is stored.
     fn read_opened(&self, tx: &WriteTx<'_>) -> rusqlite::Result<Opened> {
-        let operation = operations::find(tx, self.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let operation = operations::find(tx, &self.outside.places, self.id)?
+            .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let charge = charge_rows::read(tx, operation.charge)?.life.charge;
         let outgoing = operations::outgoing(tx, operation.row)?;
         Ok(Opened { operation, charge, outgoing })
@@ -376,14 +385,17 @@ impl Claiming {
         kind: EventKind,
     ) -> Result<Box<Attempt>, Stop> {
         let Opened { operation, charge, outgoing } = opened;
-        let happened = Happened {
-            kind,
-            record: Some(&record),
-            request_id: Some(self.request_id),
-            caller: Some(record.tenant.as_str()),
-            detail: None,
-        };
-        self.outside.happened_in(tx, operation.row, tx.now(), happened)?;
+        // The operation's row tells of the request that made it.
+        if kind != EventKind::Started || operation.request_id != self.request_id {
+            let happened = Happened {
+                kind,
+                record: Some(&record),
+                request_id: Some(self.request_id),
+                caller: Some(record.tenant.as_str()),
+                detail: None,
+            };
+            self.outside.happened_in(tx, operation.row, tx.now(), happened)?;
+        }
         crash::reached(Point::DuringClaim);
         Ok(Box::new(Attempt { record, operation, charge, outgoing }))
     }
@@ -417,7 +429,7 @@ impl Outside {
     pub(super) fn unpark_in(&self, tx: &WriteTx<'_>, id: RecordId) -> Result<Option<Heeded>, Halt> {
         let mut heeded = None;
         for parked in webhooks::parked(tx, id)? {
-            let Some(operation) = operations::find(tx, id)? else { break };
+            let Some(operation) = operations::find(tx, &self.places, id)? else { break };
             let hearing = Hearing::Webhook(&parked.event);
             let heard = match check(&operation, &parked.account, &parked.report) {
                 Ok(()) => self.heed_in(tx, &operation, (parked.standing, &parked.report), hearing)?,
@@ -435,6 +447,14 @@ impl Outside {
         }
         Ok(heeded)
     }
+}
+
+/// Whether a known operation can be claimed anew: nothing was ever sent for it, and it is the same request. Another one
+/// under its key is another request all the same.
+fn is_free_for(known: &Operation, claim: &Claim) -> bool {
+    let is_same = Fingerprint::decode(&known.fingerprint)
+        .is_ok_and(|stored| stored.comparable(&claim.fingerprint) && stored.matches(&claim.fingerprint));
+    known.standing == OperationStanding::Released && is_same
 }
 
 /// 400: the acquirer cannot do that at all.

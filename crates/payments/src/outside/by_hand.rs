@@ -150,7 +150,8 @@ impl Outside {
     }
 
     async fn operation_of(&self, id: RecordId) -> Result<Operation, NotRuled> {
-        let found = self.store.read(move |connection| operations::find(connection, id)).await?;
+        let places = self.places.clone();
+        let found = self.store.read(move |connection| operations::find(connection, &places, id)).await?;
         found.filter(|it| it.account.is_some()).ok_or(NotRuled::NothingOutside)
     }
 

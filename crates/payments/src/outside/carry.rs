@@ -108,6 +108,7 @@ async fn begin(
     kind: &engine::Kind,
     reply: &mut Reply,
 ) -> Option<Started> {
+    // A task is allocated as large as its largest part: what is rare is boxed apart.
     let engine = &claiming.outside.engine;
     let mut next = Next::Claim(None);
     for _ in 0..ROUNDS_MAX {
@@ -123,7 +124,7 @@ async fn begin(
         next = match begun {
             Begun::Sends(attempt) => return Some(Started { attempt, stopwatch }),
             Begun::Met(None, _) => Next::Claim(None),
-            Begun::Met(Some(record), now) => match engine.meet(record, now, admitted, kind).await {
+            Begun::Met(Some(record), now) => match Box::pin(engine.meet(record, now, admitted, kind)).await {
                 Met::Claim(expected) => Next::Claim(expected),
                 Met::TakeOver(fence) => Next::TakeOver(fence),
                 Met::Answer(response) => {
@@ -132,7 +133,7 @@ async fn begin(
                 }
             },
             other => {
-                reply.send(claiming.outside.told_at_once(other, admitted, kind).await);
+                reply.send(Box::pin(claiming.outside.told_at_once(other, admitted, kind)).await);
                 return None;
             }
         };
@@ -297,7 +298,7 @@ impl Outside {
                 reply.send(conclusion.unstored());
             }
             Settled::Overtaken { record } => {
-                self.heed_overtaken(&conclusion).await;
+                Box::pin(self.heed_overtaken(&conclusion)).await;
                 reply.send(match record {
                     Some(record) => self.truth(&record, Ran::Another),
                     None => Problem::own_outcome_unknown().into_response(),
@@ -323,9 +324,8 @@ impl Outside {
         let Conclusion { attempt, ending, .. } = conclusion;
         let swap = match ending {
             Ending::Settles(definite, report) => {
-                let hearing = Hearing::Answer(conclusion.request_id);
                 let fence = attempt.record.fence;
-                self.settle_in(tx, &attempt.operation, fence, (*definite, report), hearing)?
+                self.settle_in(tx, &attempt.operation, fence, (*definite, report), conclusion.hearing())?
             }
             other => {
                 let swap = swap_in(tx, attempt.record.id, Some(attempt.record.fence), self.change(other))?;
@@ -335,7 +335,8 @@ impl Outside {
                 swap
             }
         };
-        if let (Swap::Swapped { .. }, true) = (&swap, ending.was_sent()) {
+        let is_told = matches!(ending, Ending::Settles(..)) && conclusion.hearing().sent_at().is_some();
+        if let (Swap::Swapped { .. }, true) = (&swap, ending.was_sent() && !is_told) {
             let happened = Happened { detail: None, ..conclusion.happened(EventKind::Sent, &attempt.record) };
             self.happened_in(tx, attempt.operation.row, conclusion.sent_at, happened)?;
         }
@@ -360,7 +361,8 @@ impl Outside {
     fn note_in(&self, tx: &WriteTx<'_>, conclusion: &Conclusion, record: &Record) -> Result<(), Halt> {
         let now = tx.now();
         // An event may have told something meanwhile.
-        let operation = operations::find(tx, record.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let operation =
+            operations::find(tx, &self.places, record.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let kind = match &conclusion.ending {
             Ending::Released(_) => {
                 self.release_in(tx, &operation)?;
@@ -372,7 +374,12 @@ impl Outside {
             }
             ending => {
                 if operation.standing == OperationStanding::Open {
-                    operations::update(tx, operation.row, OperationStanding::Unknown, None, None, now)?;
+                    operations::update(
+                        tx,
+                        operation.row,
+                        operations::Change::to(OperationStanding::Unknown),
+                        now,
+                    )?;
                 }
                 if let Ending::Disagrees(mismatch) = ending {
                     self.mismatch_in(tx, &operation, now, Hearing::Answer(conclusion.request_id), mismatch)?;
@@ -393,7 +400,8 @@ impl Outside {
             (conclusion.attempt.record.id, conclusion.request_id, Arc::clone(self));
         let standing = if definite.is_positive() { Standing::Done } else { Standing::Declined };
         let heeded = self.transaction(move |tx| {
-            let operation = operations::find(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+            let operation =
+                operations::find(tx, &outside.places, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
             outside.heed_in(tx, &operation, (standing, &report), Hearing::Answer(request_id))
         });
         match heeded.await {

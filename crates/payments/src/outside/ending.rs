@@ -10,7 +10,7 @@ use unavez_tower::problem::Problem;
 
 use super::begin::Attempt;
 use super::check::{Mismatch, check};
-use super::note::Happened;
+use super::note::{Happened, Hearing};
 use super::settle::{Definite, told_pending, told_unstored};
 use crate::acquirer::{Account, Answer, Reason, Report};
 use crate::books::EventKind;
@@ -87,6 +87,17 @@ impl Ending {
 }
 
 impl Conclusion {
+    /// How its answer was heard.
+    pub(super) fn hearing(&self) -> Hearing<'_> {
+        let Self { attempt, sent_at, request_id, .. } = self;
+        // Whoever claims a released operation again is another request.
+        if attempt.record.attempts == 1 && attempt.operation.request_id == *request_id {
+            Hearing::FirstAnswer { request_id: *request_id, sent_at: *sent_at, charge: &attempt.charge }
+        } else {
+            Hearing::Answer(*request_id)
+        }
+    }
+
     pub(super) fn happened<'a>(&self, kind: EventKind, record: &'a Record) -> Happened<'a> {
         Happened {
             kind,

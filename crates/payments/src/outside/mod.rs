@@ -130,11 +130,13 @@ impl Outside {
         }
     }
 
+    /// Runs work on the store, which may repeat it after a run of which nothing was kept: what it logs and counts is told
+    /// again then.
     async fn transaction<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&WriteTx<'_>) -> Result<T, Halt> + Send + 'static,
+        work: impl FnMut(&WriteTx<'_>) -> Result<T, Halt> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.store.transaction(work).await.map_err(|error| match error {
+        self.store.repeatable_transaction(work).await.map_err(|error| match error {
             TransactionError::Refused(Halt(error)) | TransactionError::Store(error) => error,
         })
     }

@@ -7,16 +7,26 @@ use unavez_core::time::Time;
 
 use super::Outside;
 use super::check::Mismatch;
-use crate::acquirer::Account;
+use crate::acquirer::{Account, Kind};
 use crate::books::anomalies::{self, NewAnomaly, Noted};
 use crate::books::events::{self, NewEvent};
 use crate::books::operations::{Operation, OperationRow};
 use crate::books::{EventKind, Heard, Reason, Through};
+use crate::charge::Charge;
 use crate::request_id::RequestId;
 
 /// How something was heard.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Hearing<'a> {
+    /// In the answer to the first send, caused by the request that claimed: the operation's row tells all of it.
+    FirstAnswer {
+        /// The request.
+        request_id: RequestId,
+        /// When it was sent.
+        sent_at: Time,
+        /// The charge as it was claimed.
+        charge: &'a Charge,
+    },
     /// In the answer to a send, caused by a request.
     Answer(RequestId),
     /// In the answer to a question.
@@ -30,7 +40,7 @@ pub(super) enum Hearing<'a> {
 impl<'a> Hearing<'a> {
     pub(super) const fn heard(self) -> Heard {
         match self {
-            Self::Answer(_) => Heard::Answer,
+            Self::FirstAnswer { .. } | Self::Answer(_) => Heard::Answer,
             // A ruling stands on a question that was asked for it.
             Self::Question | Self::Hand(_) => Heard::Question,
             Self::Webhook(_) => Heard::Webhook,
@@ -39,7 +49,7 @@ impl<'a> Hearing<'a> {
 
     pub(super) const fn through(self) -> Through {
         match self {
-            Self::Answer(_) => Through::Answer,
+            Self::FirstAnswer { .. } | Self::Answer(_) => Through::Answer,
             Self::Question => Through::Question,
             Self::Webhook(_) => Through::Webhook,
             Self::Hand(_) => Through::Hand,
@@ -50,28 +60,47 @@ impl<'a> Hearing<'a> {
     pub(super) fn caller(self, account: &'a Account) -> &'a str {
         match self {
             Self::Hand(operator) => operator,
-            Self::Answer(_) | Self::Question | Self::Webhook(_) => account.as_str(),
+            Self::FirstAnswer { .. } | Self::Answer(_) | Self::Question | Self::Webhook(_) => {
+                account.as_str()
+            }
         }
     }
 
     pub(super) const fn request_id(self) -> Option<RequestId> {
         match self {
-            Self::Answer(request_id) => Some(request_id),
+            Self::FirstAnswer { request_id, .. } | Self::Answer(request_id) => Some(request_id),
             Self::Question | Self::Webhook(_) | Self::Hand(_) => None,
+        }
+    }
+
+    /// When it was sent, if the operation's row is to tell it.
+    pub(super) const fn sent_at(self) -> Option<Time> {
+        match self {
+            Self::FirstAnswer { sent_at, .. } => Some(sent_at),
+            Self::Answer(_) | Self::Question | Self::Webhook(_) | Self::Hand(_) => None,
+        }
+    }
+
+    /// The charge as it stands, as far as this can be known without its row. A payment that is not settled is the only
+    /// operation of its charge; at most it was seen to be pending, and its end is the same then.
+    pub(super) fn charge(self, operation: &Operation) -> Option<&'a Charge> {
+        match self {
+            Self::FirstAnswer { charge, .. } if operation.kind == Kind::Payment => Some(charge),
+            _ => None,
         }
     }
 
     const fn event(self) -> Option<&'a str> {
         match self {
             Self::Webhook(event) => Some(event),
-            Self::Answer(_) | Self::Question | Self::Hand(_) => None,
+            Self::FirstAnswer { .. } | Self::Answer(_) | Self::Question | Self::Hand(_) => None,
         }
     }
 
     /// The kind of event that tells of it where it settles nothing.
     pub(super) const fn kind(self) -> EventKind {
         match self {
-            Self::Answer(_) => EventKind::Answered,
+            Self::FirstAnswer { .. } | Self::Answer(_) => EventKind::Answered,
             Self::Question => EventKind::Asked,
             Self::Webhook(_) => EventKind::Webhook,
             Self::Hand(_) => EventKind::Operator,

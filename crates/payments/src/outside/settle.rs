@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use unavez_core::answer::Answer;
-use unavez_core::record::{Change, Fence, Finish, Record};
+use unavez_core::record::{self, Fence, Finish, Record};
 use unavez_core::recovery::{self, ask_interval, note};
 use unavez_core::settling::{News, by_event};
 use unavez_store::sqlite::{WriteTx, swap_in};
@@ -16,7 +16,8 @@ use super::check::check;
 use super::note::{Happened, Hearing};
 use super::{Halt, Outside};
 use crate::acquirer::{Report, Standing};
-use crate::books::operations::{self, Operation};
+use crate::books::events::settled_detail;
+use crate::books::operations::{self, Change, Operation};
 use crate::books::webhooks::standing_word;
 use crate::books::{EventKind, OperationStanding, Reason, charge_rows};
 use crate::charge::Charge;
@@ -98,18 +99,29 @@ impl Outside {
         let now = tx.now();
         let Some(record) = tx.record(operation.id)? else { return Ok(Swap::Conflict { record: None, now }) };
         let after = ended(operation, definite, report);
-        let mut standing = charge_rows::read(tx, operation.charge)?;
-        let entry = standing.life.end(operation.kind, operation.amount, operation.capture, definite.ended());
-        let finish = self.finish(&record, Told::of(&after, &standing.life.charge));
-        let swap = swap_in(tx, operation.id, Some(fence), Change::Finish(finish))?;
+        let mut life = match hearing.charge(operation) {
+            Some(charge) => Life::claimed(charge.clone()),
+            None => charge_rows::read(tx, operation.charge)?.life,
+        };
+        let entry = life.end(operation.kind, operation.amount, operation.capture, definite.ended());
+        let finish = self.finish(&record, Told::of(&after, &life.charge));
+        let swap = swap_in(tx, operation.id, Some(fence), record::Change::Finish(finish))?;
         let Swap::Swapped { record, .. } = &swap else { return Ok(swap) };
-        let (reference, decline_code) = (after.reference.as_deref(), after.decline_code.as_deref());
-        operations::update(tx, operation.row, after.standing, reference, decline_code, now)?;
-        charge_rows::update(tx, operation.charge, &standing.life)?;
+        let change = Change {
+            standing: after.standing,
+            reference: after.reference.as_deref(),
+            decline_code: after.decline_code.as_deref(),
+            sent_at: hearing.sent_at(),
+        };
+        operations::update(tx, operation.row, change, now)?;
+        charge_rows::update(tx, operation.charge, &life)?;
         if let Some(kind) = entry {
             charge_rows::book(tx, operation.charge, kind, operation.amount, now)?;
         }
-        let detail = format!("{}, {}", after.standing.as_str(), hearing.through().as_str());
+        if change.sent_at.is_some() {
+            return Ok(swap);
+        }
+        let detail = settled_detail(after.standing, hearing.through());
         let happened = Happened {
             kind: EventKind::Settled,
             record: Some(record),
@@ -140,8 +152,9 @@ impl Outside {
     ) -> rusqlite::Result<()> {
         let mut standing = charge_rows::read(tx, operation.charge)?;
         standing.life.pend(operation.kind, report.next_action.clone().filter(|text| is_json(text)));
-        let reference = report.reference.as_deref();
-        operations::update(tx, operation.row, OperationStanding::Pending, reference, None, tx.now())?;
+        let pending =
+            Change { reference: report.reference.as_deref(), ..Change::to(OperationStanding::Pending) };
+        operations::update(tx, operation.row, pending, tx.now())?;
         charge_rows::update(tx, operation.charge, &standing.life)
     }
 
@@ -149,7 +162,7 @@ impl Outside {
     pub(super) fn release_in(&self, tx: &WriteTx<'_>, operation: &Operation) -> rusqlite::Result<()> {
         let mut standing = charge_rows::read(tx, operation.charge)?;
         standing.life.end(operation.kind, operation.amount, operation.capture, Ended::Released);
-        operations::update(tx, operation.row, OperationStanding::Released, None, None, tx.now())?;
+        operations::update(tx, operation.row, Change::to(OperationStanding::Released), tx.now())?;
         charge_rows::update(tx, operation.charge, &standing.life)
     }
 

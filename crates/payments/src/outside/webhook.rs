@@ -81,7 +81,8 @@ impl Outside {
         }
         let id = report.operation_id.record_id();
         // A released operation was certainly never sent: what tells of it speaks of a claim that is still to come.
-        let there = operations::find(tx, id)?.filter(|it| it.standing != OperationStanding::Released);
+        let there =
+            operations::find(tx, &self.places, id)?.filter(|it| it.standing != OperationStanding::Released);
         let Some(operation) = there else {
             return self.park_in(tx, event, (standing, report));
         };

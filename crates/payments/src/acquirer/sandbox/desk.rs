@@ -109,7 +109,7 @@ impl Sandbox {
         }
         crash::reached(Point::BeforeExecution);
         let behaviour = self.behaviour();
-        let executed = self.0.store.transaction(move |tx| -> rusqlite::Result<_> {
+        let executed = self.0.store.repeatable_transaction(move |tx| -> rusqlite::Result<_> {
             let executed = execution::execute(tx, &request, behaviour.dedupe, tx.now())?;
             if let Executed::New(execution) = &executed {
                 delivery::announce(tx, execution, behaviour.webhooks)?;

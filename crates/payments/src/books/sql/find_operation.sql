@@ -8,4 +8,4 @@ join charges on charges.id = operation.charge
 join tenants on tenants.id = charges.tenant
 left join operations as payment
     on payment.charge = operation.charge and payment.kind = 'payment' and payment.number = 1
-where operation.operation = ?1
+where operation.id = ?1
