@@ -217,6 +217,9 @@ pub enum Answer {
     Declined(Report),
     /// Known there, and not decided.
     Pending(Report),
+    /// Known there, and nothing about it can be believed: other content under the operation's id, an answer that
+    /// contradicts itself, or one that cannot be read beyond the id. A sighting (P16): nothing is sent any more.
+    Sighted(Reason),
     /// Its own defined "not found". An answer to questions only.
     NotFound,
     /// An error, a timeout, another status, something unreadable: nothing is known.

@@ -322,6 +322,17 @@ pub(crate) fn update(
     rows::exactly_one(updated)
 }
 
+/// Writes the amount that the acquirer knows an open operation with.
+pub(crate) fn adopt(connection: &Connection, row: OperationRow, amount: Amount) -> rusqlite::Result<()> {
+    let mut adopt = connection.prepare_cached(include_str!("sql/adopt_amount.sql"))?;
+    rows::exactly_one(adopt.execute((row, amount.minor_units()))?)
+}
+
+/// Notes that the acquirer knows an open operation, and nothing else about it.
+pub(crate) fn sight(connection: &Connection, row: OperationRow) -> rusqlite::Result<()> {
+    connection.prepare_cached(include_str!("sql/sight_operation.sql"))?.execute([row]).map(drop)
+}
+
 /// Operations that are not decided, oldest first; running ones only from before `running_since`.
 pub(crate) fn undecided(
     connection: &Connection,

@@ -116,6 +116,23 @@ impl Life {
         }
     }
 
+    /// Sets aside another amount for a step instead of what was set aside for it; `false`: there is not so much.
+    pub(crate) fn reserve_instead(&mut self, step: Kind, reserved: Amount, amount: Amount) -> bool {
+        let refunding = match step {
+            Kind::Refund => self.refunding - reserved.minor_units() + amount.minor_units(),
+            Kind::Payment | Kind::Capture | Kind::Void => self.refunding,
+        };
+        let fits = match step {
+            Kind::Refund => refunding <= self.charge.amount_captured - self.charge.amount_refunded,
+            Kind::Capture => amount <= self.charge.amount,
+            Kind::Payment | Kind::Void => amount == self.charge.amount,
+        };
+        if fits {
+            self.refunding = refunding;
+        }
+        fits
+    }
+
     /// The acquirer knows the payment and has not decided.
     pub(crate) fn pend(&mut self, step: Kind, next_action: Option<Box<str>>) {
         if step == Kind::Payment {

@@ -32,6 +32,7 @@ use crate::books::booking::{self, Booked, Booking, Earlier, Verdict};
 use crate::books::operations::Operation;
 use crate::books::{ChargeFilter, TenantNumber, charge_rows, operations};
 use crate::charge::request::Capture;
+use crate::charge::same_order::Permission;
 use crate::charge::{ChargeId, ChargeRequest, Fault, OrderId, Status, TestToken, card};
 use crate::metrics::Route;
 use crate::money::{Amount, Currency};
@@ -262,6 +263,8 @@ enum Refusal {
     Withdrawn,
     /// The operation is known from before its record expired.
     Before(Box<Past>),
+    /// The order has this charge, which went outside and is not decided.
+    OrderUndecided(ChargeId),
 }
 
 impl<'a> Charging<'a> {
@@ -292,6 +295,9 @@ impl<'a> Charging<'a> {
                     let answer =
                         post::answer_past(&self.app.engine, *past, self.admitted, &self.app.kind, now);
                     return Box::pin(answer).await;
+                }
+                OneCommit::Refused(Refusal::OrderUndecided(first)) => {
+                    return Err(told::order_undecided(first));
                 }
                 OneCommit::Refused(Refusal::Withdrawn) => break,
             }
@@ -388,26 +394,13 @@ impl Job {
         {
             return Err(before(past));
         }
-        let settings = &self.app.settings;
-        let charged_before = match settings.same_order {
-            SameOrder::Allow => None,
-            SameOrder::Warn | SameOrder::Refuse => {
-                let since = now.minus(settings.same_order_window);
-                booking::charge_of_order(
-                    tx,
-                    places,
-                    self.booking.tenant,
-                    &self.booking.request.order_id,
-                    since,
-                )?
+        let charged_before = match self.permission(tx, now)? {
+            Permission::Send { suspected_duplicate_of } => suspected_duplicate_of,
+            Permission::Refuse(first) => return self.past_or(tx, Ok(self.refuse_order(first))),
+            Permission::Wait(first) => {
+                return self.past_or(tx, Err(Abort::Refuse(Refusal::OrderUndecided(first))));
             }
         };
-        if let (Some(first), SameOrder::Refuse) = (charged_before, settings.same_order) {
-            return match booking::find(tx, places, self.booking.operation)? {
-                Some(earlier) => Err(before(self.past(tx, earlier)?)),
-                None => Ok(self.refuse_order(first)),
-            };
-        }
         match self.booking.write(tx, places, charged_before, now)? {
             Booked::Before(earlier) => Err(before(self.past(tx, *earlier)?)),
             Booked::New(verdict) => {
@@ -418,6 +411,33 @@ impl Job {
                 Ok(self.finish(charged_before, now))
             }
         }
+    }
+
+    /// What is in the books already answers for itself, whatever came after it.
+    fn past_or(
+        &self,
+        tx: &WriteTx<'_>,
+        refusal: Result<Finish, Abort<Refusal>>,
+    ) -> Result<Finish, Abort<Refusal>> {
+        match booking::find(tx, self.app.books.places(), self.booking.operation)? {
+            Some(earlier) => Err(before(self.past(tx, earlier)?)),
+            None => refusal,
+        }
+    }
+
+    /// Whether the order may be charged now.
+    fn permission(&self, tx: &WriteTx<'_>, now: Time) -> rusqlite::Result<Permission> {
+        let settings = &self.app.settings;
+        let Booking { operation, tenant, request, .. } = &self.booking;
+        let rival = match settings.same_order {
+            SameOrder::Allow => None,
+            SameOrder::Warn | SameOrder::Refuse => {
+                let since = now.minus(settings.same_order_window);
+                let order = (*tenant, &request.order_id);
+                booking::rival(tx, self.app.books.places(), order, *operation, since)?
+            }
+        };
+        Ok(Permission::of(settings.same_order, rival))
     }
 
     /// A charge whose record is gone. It may have gone outside, when that was the acquirer.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::Response;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
+use unavez_core::identity::RecordId;
 use unavez_core::problem::Code;
 use unavez_core::record::{Cause, Change, Claim, Exposure, Fence, Record, State};
 use unavez_store::sqlite::{WriteTx, swap_in};
@@ -206,11 +207,13 @@ impl Outside {
                 self.engine.notify(record.id.operation_id());
                 self.engine.replay(&record, Ran::Another)
             }
+            Begun::Sighted(record) => post::in_doubt(&record.key).into_response(),
             Begun::Pending(attempt) => post::first_of(&told::pending(&attempt.operation, &attempt.charge)),
             Begun::Past(past) => {
                 let now = self.store.clock().now();
                 post::answer_past(&self.engine, *past, admitted, kind, now).await.unwrap_or_else(Into::into)
             }
+            Begun::NotNow(problem) => problem.into_response(),
             Begun::Withdrawn | Begun::Sends(_) | Begun::Met(..) => {
                 Problem::own_outcome_unknown().into_response()
             }
@@ -227,40 +230,17 @@ impl Outside {
     /// Sends, and writes down what came of it.
     async fn carry(self: &Arc<Self>, started: Started, request_id: RequestId, reply: Reply) {
         crash::reached(Point::AfterClaim);
-        let Started { attempt, stopwatch } = started;
+        let Started { mut attempt, stopwatch } = started;
         let sent_at = self.now();
-        let answer = match self.ask_first(&attempt).await {
-            Some(known) => known,
-            None => self.send(&attempt, stopwatch).await,
+        let answer = match (self.ask_first(&mut attempt).await, attempt.rival) {
+            (Some(known), _) => known,
+            (None, Some(_)) => Answer::NotSent(Reason("the order has a charge under another key".into())),
+            (None, None) => self.send(&attempt, stopwatch).await,
         };
         let ending =
             Ending::read(answer, &attempt.operation, attempt.record.attempts, self.acquirer.account());
         let conclusion = Arc::new(Conclusion { attempt: *attempt, ending, sent_at, request_id });
         self.conclude(conclusion, stopwatch, reply).await;
-    }
-
-    /// What the acquirer knows already of a new claim, where the database may have forgotten an earlier one (after a
-    /// restore). `None`: nothing, so it is to be sent.
-    ///
-    /// A request that was on its way when the database's former owner ended may still arrive: "not found" counts only
-    /// later.
-    async fn ask_first(&self, attempt: &Attempt) -> Option<Answer> {
-        let asked_at = self.now();
-        if attempt.record.attempts > 1 || self.ask_first_until.is_none_or(|until| until <= asked_at) {
-            return None;
-        }
-        let operation = &attempt.operation;
-        let settled = self.owner_since.plus(self.promise(operation.kind).visibility_delay);
-        match self.look_up(operation).await {
-            Answer::NotFound if asked_at > settled => None,
-            Answer::NotFound => {
-                Some(Answer::CannotSay(Reason("asked first: not found, which is too early to count".into())))
-            }
-            Answer::CannotSay(reason) | Answer::NotSent(reason) => {
-                Some(Answer::CannotSay(Reason(format!("asked first: {}", reason.0).into())))
-            }
-            known => Some(known),
-        }
     }
 
     async fn send(&self, attempt: &Attempt, stopwatch: Stopwatch) -> Answer {
@@ -328,7 +308,8 @@ impl Outside {
                 self.settle_in(tx, &attempt.operation, fence, (*definite, report), conclusion.hearing())?
             }
             other => {
-                let swap = swap_in(tx, attempt.record.id, Some(attempt.record.fence), self.change(other))?;
+                let change = self.change(other, self.is_sighted_in(tx, attempt.record.id)?);
+                let swap = swap_in(tx, attempt.record.id, Some(attempt.record.fence), change)?;
                 if let Swap::Swapped { record, .. } = &swap {
                     self.note_in(tx, conclusion, record)?;
                 }
@@ -344,17 +325,22 @@ impl Outside {
         Ok(swap)
     }
 
-    /// What an ending that settles nothing does to the record.
-    fn change(&self, ending: &Ending) -> Change {
+    /// Whether something was heard of the operation while its attempt ran: its row remembers that.
+    fn is_sighted_in(&self, tx: &WriteTx<'_>, id: RecordId) -> rusqlite::Result<bool> {
+        let operation = operations::find(tx, &self.places, id)?;
+        Ok(operation.is_some_and(|it| it.standing == OperationStanding::Pending))
+    }
+
+    /// What an ending that settles nothing does to the record. What was sighted meanwhile was sent by somebody, even if
+    /// this attempt sent nothing: it is not released.
+    fn change(&self, ending: &Ending, is_sighted: bool) -> Change {
         let ask_after = self.engine.timings().operation_timeout;
         match ending {
-            Ending::Released(_) => Change::Release,
-            Ending::Pending(_) | Ending::Sighted(_) => {
+            Ending::Released(_) if !is_sighted => Change::Release,
+            ending if is_sighted || ending.is_sighting() => {
                 Change::MarkUnknown { cause: Cause::Pending, ask_after }
             }
-            Ending::Unknown(_) | Ending::Disagrees(_) | Ending::Settles(..) => {
-                Change::MarkUnknown { cause: Cause::CutOff, ask_after }
-            }
+            _ => Change::MarkUnknown { cause: Cause::CutOff, ask_after },
         }
     }
 
@@ -364,7 +350,7 @@ impl Outside {
         let operation =
             operations::find(tx, &self.places, record.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let kind = match &conclusion.ending {
-            Ending::Released(_) => {
+            Ending::Released(_) if operation.standing != OperationStanding::Pending => {
                 self.release_in(tx, &operation)?;
                 EventKind::Released
             }

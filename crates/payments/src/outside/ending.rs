@@ -15,7 +15,7 @@ use super::settle::{Definite, told_pending, told_unstored};
 use crate::acquirer::{Account, Answer, Reason, Report};
 use crate::books::EventKind;
 use crate::books::operations::Operation;
-use crate::http::post;
+use crate::http::{post, told};
 use crate::request_id::RequestId;
 
 /// What an attempt came to, and all that is needed to write it down.
@@ -37,7 +37,7 @@ pub(super) enum Ending {
     Sighted(Report),
     /// Nobody knows.
     Unknown(Reason),
-    /// Answered with what is not about this operation.
+    /// Answered with what does not fit this operation.
     Disagrees(Mismatch),
     /// Certainly nothing left.
     Released(Reason),
@@ -57,9 +57,19 @@ impl Ending {
             Answer::Declined(report) if is_first => Self::Settles(Definite::Declined, report),
             Answer::Declined(report) => Self::Sighted(report),
             Answer::Pending(report) => Self::Pending(report),
+            Answer::Sighted(reason) => Self::Disagrees(Mismatch::sighted(&reason)),
             Answer::NotSent(reason) if is_first => Self::Released(reason),
             Answer::NotSent(reason) | Answer::CannotSay(reason) => Self::Unknown(reason),
             Answer::NotFound => Self::Unknown(Reason("answered a send with not found".into())),
+        }
+    }
+
+    /// Whether it shows that the acquirer knows the operation, and settles nothing.
+    pub(super) const fn is_sighting(&self) -> bool {
+        match self {
+            Self::Pending(_) | Self::Sighted(_) => true,
+            Self::Disagrees(mismatch) => mismatch.is_sighting,
+            Self::Settles(..) | Self::Unknown(_) | Self::Released(_) => false,
         }
     }
 
@@ -80,7 +90,7 @@ impl Ending {
             Self::Settles(definite, _) => if definite.is_positive() { "done" } else { "declined" }.to_owned(),
             Self::Pending(_) => "pending".to_owned(),
             Self::Sighted(_) => "declined, after an earlier attempt that may have been approved".to_owned(),
-            Self::Disagrees(_) => "not about this operation".to_owned(),
+            Self::Disagrees(mismatch) => format!("does not fit: {}", mismatch.detail),
             Self::Unknown(reason) | Self::Released(reason) => reason.0.to_string(),
         }
     }
@@ -117,6 +127,9 @@ impl Conclusion {
                 post::first_of(&told_unstored(operation, charge, report))
             }
             Ending::Pending(report) => post::first_of(&told_pending(operation, charge, report)),
+            Ending::Released(_) if let Some(first) = self.attempt.rival => {
+                told::not_found_first(first).into_response()
+            }
             Ending::Released(_) => Problem::new(Code::AcquirerUnavailable)
                 .with_detail("the acquirer could not be reached, nothing was sent")
                 .into_response(),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! T1  claim, charge, reservation, request        begin.rs     one commit, before the first byte is sent
+//!     after a restore: ask first            forgotten.rs instead of sending or refusing what may be forgotten (P16)
 //!     send, within the attempt's deadline        carry.rs     a task of its own (P12)
 //! T2  record, charge, ledger entries             settle.rs    one commit, fenced by the record
 //!     asked by repeats and by the night shift    ask.rs       look up, then T2 (P16)
@@ -43,6 +44,7 @@ pub(crate) mod by_hand;
 pub(crate) mod carry;
 mod check;
 mod ending;
+mod forgotten;
 pub(crate) mod in_process;
 mod night;
 mod note;

@@ -10,7 +10,7 @@ use super::check::Mismatch;
 use crate::acquirer::{Account, Kind};
 use crate::books::anomalies::{self, NewAnomaly, Noted};
 use crate::books::events::{self, NewEvent};
-use crate::books::operations::{Operation, OperationRow};
+use crate::books::operations::{self, Operation, OperationRow};
 use crate::books::{EventKind, Heard, Reason, Through};
 use crate::charge::Charge;
 use crate::request_id::RequestId;
@@ -175,7 +175,8 @@ impl Outside {
         Ok(())
     }
 
-    /// A report that is not about what was stored: nothing closes (P28).
+    /// A report that does not fit what was stored: nothing closes (P28). Where it shows that the acquirer knows the
+    /// operation, the operation's row remembers that, and nothing is sent for it any more.
     pub(super) fn mismatch_in(
         &self,
         connection: &Connection,
@@ -185,6 +186,9 @@ impl Outside {
         mismatch: &Mismatch,
     ) -> rusqlite::Result<()> {
         self.heard_in(connection, operation, now, hearing, &mismatch.detail)?;
+        if mismatch.is_sighting {
+            operations::sight(connection, operation.row)?;
+        }
         self.finding_in(connection, operation, now, hearing, (mismatch.reason, &mismatch.detail), None)
     }
 

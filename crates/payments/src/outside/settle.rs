@@ -12,7 +12,7 @@ use unavez_core::settling::{News, by_event};
 use unavez_store::sqlite::{WriteTx, swap_in};
 use unavez_store::{StoreError, Swap};
 
-use super::check::check;
+use super::check::{Mismatch, check};
 use super::note::{Happened, Hearing};
 use super::{Halt, Outside};
 use crate::acquirer::{Report, Standing};
@@ -150,6 +150,10 @@ impl Outside {
         operation: &Operation,
         report: &Report,
     ) -> rusqlite::Result<()> {
+        // What asked may have been overtaken by what settled.
+        if operations::at(tx, operation.row)?.standing.is_final() {
+            return Ok(());
+        }
         let mut standing = charge_rows::read(tx, operation.charge)?;
         standing.life.pend(operation.kind, report.next_action.clone().filter(|text| is_json(text)));
         let pending =
@@ -177,7 +181,7 @@ impl Outside {
     ) -> Result<Heeded, Halt> {
         let now = tx.now();
         if let Err(mismatch) = check(operation, self.acquirer.account(), report) {
-            self.mismatch_in(tx, operation, now, hearing, &mismatch)?;
+            self.disagree_in(tx, operation, hearing, &mismatch)?;
             return Ok(Heeded::Anomaly);
         }
         if let Some(detail) = second_payment(operation, standing, report) {
@@ -217,6 +221,25 @@ impl Outside {
             News::Known => Ok(Heeded::Noted),
             News::Contradiction => self.contradict_in(tx, operation, standing, hearing),
         }
+    }
+
+    /// Keeps what does not fit. A sighting is stored with the record, too, unless its owner is alive and will see it in the
+    /// operation's row.
+    pub(super) fn disagree_in(
+        &self,
+        tx: &WriteTx<'_>,
+        operation: &Operation,
+        hearing: Hearing<'_>,
+        mismatch: &Mismatch,
+    ) -> Result<(), Halt> {
+        let now = tx.now();
+        self.mismatch_in(tx, operation, now, hearing, mismatch)?;
+        let Some(record) = tx.record(operation.id)?.filter(|_| mismatch.is_sighting) else { return Ok(()) };
+        if let News::Note(fence) = by_event(&record, recovery::Told::Pending, now) {
+            let after = self.ask_after(&record, Standing::Pending);
+            swap_in(tx, operation.id, Some(fence), note(&record, true, after))?;
+        }
+        Ok(())
     }
 
     /// Something about an operation whose record is gone: the same again, something older, or a contradiction (P27).

@@ -344,3 +344,35 @@ async fn c83_repeats_questions_events_and_the_late_answer_settle_once() {
     assert_eq!(acquirer.executed(), 1000);
     assert!(anomalies(&service).await.is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c118_a_charge_that_races_with_the_cancellation_of_its_key_has_one_answer() {
+    let acquirer = Scripted::new();
+    let service = Arc::new(start(&acquirer).await);
+    for round in 0..100 {
+        let barrier = Arc::new(Barrier::new(2));
+        let charging = tokio::spawn({
+            let (service, barrier) = (Arc::clone(&service), Arc::clone(&barrier));
+            async move {
+                barrier.wait().await;
+                service.charge(&format!("K{round}"), B1).await
+            }
+        });
+        barrier.wait().await;
+        let path = format!("/v1/idempotency-keys/K{round}/cancel");
+        service.call(Method::POST, &path).key(&format!("C{round}")).send().await;
+        let (first, again) = (charging.await.unwrap(), service.charge(&format!("K{round}"), B1).await);
+        assert_eq!((first.status, &first.body), (again.status, &again.body), "round {round}");
+        if first.status != 201 {
+            assert_eq!(first.refusal(), refused(409, "invalid-state"), "round {round}");
+        }
+    }
+    // What is not in memory is judged the same way.
+    let service = Arc::into_inner(service).unwrap().restart().await;
+    let charged = acquirer.executed();
+    for round in 0..100 {
+        let body = service.charge(&format!("K{round}"), B1).await;
+        assert!(body.status == 201 || body.refusal() == refused(409, "invalid-state"), "round {round}");
+    }
+    assert_eq!(acquirer.executed(), charged);
+}

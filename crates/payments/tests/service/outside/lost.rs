@@ -284,7 +284,7 @@ async fn c98_an_answer_about_something_else_closes_nothing() {
         report.currency = unavez_payments::money::Currency::parse("USD").unwrap()
     }));
     later(&service, 11 * SECOND).await;
-    assert_eq!(service.charge("K1", B1).await.refusal(), refused(409, "outcome-unknown"));
+    assert_eq!(service.charge("K1", B1).await.refusal(), refused(409, "outcome-pending"));
     assert_eq!(anomalies(&service).await, ["amount", "currency"]);
     assert_eq!(service.ledger().await, (0, 0));
     acquirer.look(Look::Truth);
