@@ -446,6 +446,10 @@ fn list_charges(
             let mut list = connection.prepare_cached(include_str!("sql/list_charges_captured.sql"))?;
             list.query_map((tenant, before, rows), rows::charge)?.collect()
         }
+        (None, Some(Status::Created)) => {
+            let mut list = connection.prepare_cached(include_str!("sql/list_charges_created.sql"))?;
+            list.query_map((tenant, before, rows), rows::charge)?.collect()
+        }
         (None, Some(_)) => {
             let mut list = connection.prepare_cached(include_str!("sql/list_charges_with_status.sql"))?;
             list.query_map((tenant, before, rows, status), rows::charge)?.collect()

@@ -253,7 +253,8 @@ pub(crate) fn insert(
         outgoing.map(|it| &it.path),
         outgoing.map(|it| headers_json(&it.headers)),
         outgoing.map(|it| &it.body[..]),
-        new.fingerprint,
+        // A payment's stands in its charge.
+        (new.kind != Kind::Payment).then_some(new.fingerprint),
         new.request_id.to_bytes(),
         request.map(|(_, _, instance)| instance),
         now.as_micros(),

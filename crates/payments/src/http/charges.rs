@@ -90,7 +90,7 @@ async fn charge(app: &Arc<App>, call: &Call, request: Request) -> Result<http::R
     call.caller.require(&[Role::Charge])?;
     let received = Box::pin(Received::read(app, request)).await?;
     match judge(app, &call.caller.tenant, received)? {
-        Judged::Repeat(response, value) => Ok(count_replay(app, response, value)),
+        Judged::Repeat(response, worth) => Ok(count_replay(app, response, worth)),
         Judged::Valid(order) => pay(app, call, *order).await,
         Judged::Invalid(admitted, fault) => Box::pin(refuse_invalid(app, &admitted, &fault)).await,
         Judged::Ambiguous(ambiguous) => Ok(Box::pin(app.engine.refuse_ambiguous(*ambiguous)).await),
@@ -101,7 +101,7 @@ async fn charge(app: &Arc<App>, call: &Call, request: Request) -> Result<http::R
 #[expect(clippy::large_enum_variant, reason = "moved once for each request; a box would cost an allocation")]
 enum Judged {
     /// A plain repeat, its answer, and what it would have charged.
-    Repeat(http::Response<Body>, (Amount, Currency)),
+    Repeat(http::Response<Body>, Option<(Amount, Currency)>),
     Valid(Box<Order>),
     Invalid(Box<Admitted>, Fault),
     Ambiguous(Box<Ambiguous>),
@@ -121,15 +121,15 @@ enum Way {
 }
 
 fn judge(app: &App, tenant: &Tenant, received: Received) -> Result<Judged, Problem> {
+    let keyed = received.keyed(app, tenant)?;
+    if let Some(response) = keyed.as_ref().and_then(|keyed| received.replay_verbatim(app, keyed)) {
+        return Ok(Judged::Repeat(response, ChargeRequest::worth(&received.body)));
+    }
     let parsed = ChargeRequest::parse(&received.body);
     let hides_card = parsed.is_err() && card::is_in_json(&received.body);
     // What differs from the first request is told by its name, and names can be card numbers too.
     let door = if hides_card { &app.discreet_door } else { &app.door };
-    let (entry, repeat) = received.admit_knowing(app, door, tenant)?;
-    if let (Some(response), Ok(request)) = (repeat, &parsed) {
-        return Ok(Judged::Repeat(response, (request.amount, request.currency)));
-    }
-    Ok(match (entry, parsed) {
+    Ok(match (received.admit_keyed(door, keyed), parsed) {
         (Entry::Admitted(admitted), Ok(request)) => match Way::of(app, &admitted, &request) {
             Ok(way) => Judged::Valid(Box::new(Order { admitted, request, way })),
             Err(fault) => Judged::Invalid(Box::new(admitted), fault),
@@ -168,7 +168,7 @@ impl Way {
 }
 
 async fn pay(app: &Arc<App>, call: &Call, order: Order) -> Result<http::Response<Body>, Problem> {
-    let value = (order.request.amount, order.request.currency);
+    let worth = (order.request.amount, order.request.currency);
     let tenant = match app.tenants.known(order.admitted.tenant()) {
         Some(number) => number,
         None => Box::pin(register(app, order.admitted.tenant())).await?,
@@ -190,18 +190,18 @@ async fn pay(app: &Arc<App>, call: &Call, order: Order) -> Result<http::Response
             Box::pin(errand.run()).await?
         }
     };
-    Ok(count_replay(app, response, value))
+    Ok(count_replay(app, response, Some(worth)))
 }
 
 /// Counts an answer if it is a replay, and the money that was not charged again.
 fn count_replay(
     app: &App,
     response: http::Response<Body>,
-    (amount, currency): (Amount, Currency),
+    worth: Option<(Amount, Currency)>,
 ) -> http::Response<Body> {
     if response.headers().contains_key(IDEMPOTENT_REPLAYED) {
         app.metrics.replayed(Route::Charges);
-        if response.status() == StatusCode::CREATED {
+        if let (StatusCode::CREATED, Some((amount, currency))) = (response.status(), worth) {
             app.metrics.saved(amount, currency);
         }
     }
@@ -325,7 +325,8 @@ impl<'a> Charging<'a> {
 
     /// Answers a request whose key has a live record; `None`: the record has just expired, and the key may be claimed.
     async fn meet(&self, record: Arc<Record>, now: Time) -> Option<http::Response<Body>> {
-        if post::is_cancelled(&record) || post::is_plain_repeat(&self.app.engine, &record, now, self.admitted)
+        if post::is_cancelled(&record)
+            || post::is_replayed(&self.app.engine, &record, self.admitted.fingerprint(), now)
         {
             return Some(self.app.engine.replay(&record, Ran::Another));
         }

@@ -40,6 +40,9 @@ impl Recover for Asking {
     }
 
     async fn promise_for(&self, question: Question) -> Promise {
+        if let Some(promise) = self.0.only_promise() {
+            return promise;
+        }
         match self.0.find(question).await {
             Ok(Some((operation, _))) => self.0.promise(operation.kind),
             Ok(None) | Err(_) => self.0.least_promise(),

@@ -116,6 +116,12 @@ impl Outside {
         Promise { visibility_delay: self.visibility_delay.unwrap_or(promise.visibility_delay), ..promise }
     }
 
+    /// What is promised for every kind alike, if it is: then nobody has to read which kind an operation is.
+    fn only_promise(&self) -> Option<Promise> {
+        let [first, rest @ ..] = Kind::ALL.map(|kind| self.promise(kind));
+        rest.iter().all(|promise| *promise == first).then_some(first)
+    }
+
     /// The most careful of all promises.
     fn least_promise(&self) -> Promise {
         let promises = Kind::ALL.map(|kind| self.promise(kind));

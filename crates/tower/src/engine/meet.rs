@@ -175,7 +175,7 @@ impl Engine {
             return Judged::refuse(Code::OutcomeUnknown);
         };
         match self.ask(sight, hook, admitted.door(), Asker::Caller).await {
-            Asked::Answer(response) => Judged::Met(Met::Answer(response)),
+            Asked::Answer(response) | Asked::Unstored(response) => Judged::Met(Met::Answer(response)),
             Asked::SendAgain(fence) => Judged::Met(Met::TakeOver(fence)),
             Asked::Refuse(code) => Judged::refuse(code),
             Asked::Look => match self.look(admitted.id()).await {

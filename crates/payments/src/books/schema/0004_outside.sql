@@ -75,8 +75,9 @@ create table operations (
     reference text,
     -- Why it was declined: a word of the acquirer's.
     decline_code text check (decline_code is null or standing = 'declined'),
-    -- Digest of the request that claimed the key: a repeat after the record's time is compared with it.
-    fingerprint blob not null,
+    -- Digest of the request that claimed the key: a repeat after the record's time is compared with it. A payment's is its
+    -- charge's.
+    fingerprint blob check ((fingerprint is null) = (kind = 'payment')),
     -- Name of the request that claimed the key.
     request_id blob not null check (length(request_id) = 16),
     -- Which process claimed the key.
@@ -104,6 +105,9 @@ where (kind = 'capture' or kind = 'void') and standing <> 'declined' and standin
 -- The few that are not decided, oldest first.
 create index operations_undecided on operations (created_at)
 where standing = 'open' or standing = 'unknown' or standing = 'pending';
+
+-- Those that came to nothing; their charges still stand as created.
+create index operations_released on operations (charge) where standing = 'released';
 
 -- What else happened to an operation, in the order in which it was written down: what `trace` tells. Off the happy path:
 -- that an operation was claimed is told by its own row, and so is that it was sent once and settled by the answer; an

@@ -89,6 +89,8 @@ struct State {
     events: HashMap<String, Event>,
     listed: Vec<Vec<Listed>>,
     endless: Option<Endless>,
+    /// Where they are promised something else than payments.
+    refunds: Option<Promise>,
 }
 
 impl Scripted {
@@ -117,6 +119,11 @@ impl Scripted {
 
     pub(crate) fn look(&self, look: Look) {
         self.lock().look = look;
+    }
+
+    /// Promises this of refunds, and of everything else what it promised.
+    pub(crate) fn promise_of_refunds(&self, promise: Promise) {
+        self.lock().refunds = Some(promise);
     }
 
     /// The pages of its list; without any it cannot be read.
@@ -284,8 +291,8 @@ impl Acquirer for Scripted {
         &self.account
     }
 
-    fn promise(&self, _: Kind) -> Promise {
-        self.promise
+    fn promise(&self, kind: Kind) -> Promise {
+        self.lock().refunds.filter(|_| kind == Kind::Refund).unwrap_or(self.promise)
     }
 
     fn compose(&self, instruction: &Instruction) -> Result<Outgoing, Unsendable> {
