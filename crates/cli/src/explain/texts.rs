@@ -24,7 +24,7 @@ pub(super) const fn text(code: Code) -> Text {
         Code::KeyInvalid => Text {
             happened: "The Idempotency-Key header is there but is not a key: it is empty, longer than 255 characters, holds \
                        characters outside printable ASCII (bare form: also spaces, commas, double quotes), has an \
-                       unbalanced quote, or came in two header lines.",
+                       unbalanced quote, came in two header lines, or has what looks like a card number in it.",
             safe: "Nothing was run, and no key was taken.",
             next: "Send one header line with 1 to 255 characters. A key with spaces or commas has to be quoted: \
                    Idempotency-Key: \"order 7, first charge\".",

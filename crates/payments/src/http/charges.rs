@@ -92,7 +92,7 @@ async fn charge(app: &Arc<App>, call: &Call, request: Request) -> Result<http::R
     match judge(app, &call.caller.tenant, received)? {
         Judged::Repeat(response, worth) => Ok(count_replay(app, response, worth)),
         Judged::Valid(order) => pay(app, call, *order).await,
-        Judged::Invalid(admitted, fault) => Box::pin(refuse_invalid(app, &admitted, &fault)).await,
+        Judged::Invalid(admitted, problem) => Box::pin(refuse_invalid(app, &admitted, *problem)).await,
         Judged::Ambiguous(ambiguous) => Ok(Box::pin(app.engine.refuse_ambiguous(*ambiguous)).await),
     }
 }
@@ -103,7 +103,7 @@ enum Judged {
     /// A plain repeat, its answer, and what it would have charged.
     Repeat(http::Response<Body>, Option<(Amount, Currency)>),
     Valid(Box<Order>),
-    Invalid(Box<Admitted>, Fault),
+    Invalid(Box<Admitted>, Box<Problem>),
     Ambiguous(Box<Ambiguous>),
 }
 
@@ -129,12 +129,16 @@ fn judge(app: &App, tenant: &Tenant, received: Received) -> Result<Judged, Probl
     let hides_card = parsed.is_err() && card::is_in_json(&received.body);
     // What differs from the first request is told by its name, and names can be card numbers too.
     let door = if hides_card { &app.discreet_door } else { &app.door };
+    let invalid = |admitted, problem| Judged::Invalid(Box::new(admitted), Box::new(problem));
     Ok(match (received.admit_keyed(door, keyed), parsed) {
+        (Entry::Admitted(admitted), _) if card::is_in_text(admitted.key().as_str()) => {
+            invalid(admitted, post::card_in_key())
+        }
         (Entry::Admitted(admitted), Ok(request)) => match Way::of(app, &admitted, &request) {
             Ok(way) => Judged::Valid(Box::new(Order { admitted, request, way })),
-            Err(fault) => Judged::Invalid(Box::new(admitted), fault),
+            Err(fault) => invalid(admitted, fault_problem(&fault)),
         },
-        (Entry::Admitted(admitted), Err(fault)) => Judged::Invalid(Box::new(admitted), fault),
+        (Entry::Admitted(admitted), Err(fault)) => invalid(admitted, fault_problem(&fault)),
         (Entry::Ambiguous(_), Err(fault)) if hides_card => return Err(fault_problem(&fault)),
         (Entry::Ambiguous(ambiguous), _) => Judged::Ambiguous(Box::new(ambiguous)),
         (Entry::Keyless(_), _) => return Err(Problem::new(Code::KeyMissing)),
@@ -208,12 +212,12 @@ fn count_replay(
     response
 }
 
-/// An invalid body claims nothing, but a record that is there answers for itself (P7), and so does an operation whose
+/// An invalid request claims nothing, but a record that is there answers for itself (P7), and so does an operation whose
 /// record is gone (P21).
 pub(super) async fn refuse_invalid(
     app: &App,
     admitted: &Admitted,
-    fault: &Fault,
+    problem: Problem,
 ) -> Result<http::Response<Body>, Problem> {
     let id = admitted.id();
     if let Some(past) = app.books.past(id).await.map_err(|error| books_problem(&error))? {
@@ -222,7 +226,7 @@ pub(super) async fn refuse_invalid(
             return post::answer_past(&app.engine, past, admitted, &app.kind, app.store.clock().now()).await;
         }
     }
-    Ok(app.engine.refuse_invalid(admitted, &app.kind, fault_problem(fault)).await)
+    Ok(app.engine.refuse_invalid(admitted, &app.kind, problem).await)
 }
 
 pub(super) fn fault_problem(fault: &Fault) -> Problem {

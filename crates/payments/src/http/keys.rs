@@ -27,6 +27,7 @@ use super::query::{Query, invalid};
 use super::{answer, books_problem, json, wire};
 use crate::auth::Role;
 use crate::books;
+use crate::charge::card;
 use crate::request_id::RequestId;
 use crate::service::App;
 
@@ -164,7 +165,12 @@ async fn cancelled(
         Entry::Ambiguous(ambiguous) => return Ok(app.engine.refuse_ambiguous(ambiguous).await),
         Entry::Keyless(_) => return Err(Problem::new(Code::KeyMissing)),
     };
-    let target = match parse_segment(key).and_then(|target| require_empty(&body).map(|()| target)) {
+    let target =
+        parse_segment(key).and_then(|target| require_empty(&body).map(|()| target)).and_then(|target| {
+            let hides_card = [admitted.key(), &target].into_iter().any(|key| card::is_in_text(key.as_str()));
+            if hides_card { Err(post::card_in_key()) } else { Ok(target) }
+        });
+    let target = match target {
         Ok(target) => target,
         Err(problem) => return Ok(app.engine.refuse_invalid(&admitted, &Kind::Transactional, problem).await),
     };

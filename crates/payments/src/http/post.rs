@@ -238,6 +238,14 @@ pub(crate) fn in_doubt(key: &Key) -> Problem {
     Problem::own_outcome_unknown().with_key_status(key_status_path(key))
 }
 
+/// 400: keys are stored as they are, and a card number never is. A key that was stored before this was refused still answers
+/// for itself (P7).
+pub(super) fn card_in_key() -> Problem {
+    Problem::new(Code::KeyInvalid).with_detail(
+        "the key has what looks like a card number in it, and keys are stored; make keys that say nothing",
+    )
+}
+
 /// Where the state of a key can be read.
 pub(super) fn key_status_path(key: &Key) -> String {
     format!("/v1/idempotency-keys/{}", utf8_percent_encode(key.as_str(), NON_ALPHANUMERIC))

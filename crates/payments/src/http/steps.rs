@@ -145,8 +145,13 @@ async fn step(
     let hides_card = parsed.is_err() && card::is_in_json(&received.body);
     let door = if hides_card { &app.discreet_door } else { &app.door };
     let (admitted, amount) = match (received.admit(app, door, &call.caller.tenant)?, parsed) {
+        (Entry::Admitted(admitted), _) if card::is_in_text(admitted.key().as_str()) => {
+            return refuse_invalid(app, &admitted, post::card_in_key()).await;
+        }
         (Entry::Admitted(admitted), Ok(amount)) => (admitted, amount),
-        (Entry::Admitted(admitted), Err(fault)) => return refuse_invalid(app, &admitted, &fault).await,
+        (Entry::Admitted(admitted), Err(fault)) => {
+            return refuse_invalid(app, &admitted, fault_problem(&fault)).await;
+        }
         (Entry::Ambiguous(_), Err(fault)) if hides_card => return Err(fault_problem(&fault)),
         (Entry::Ambiguous(ambiguous), _) => return Ok(app.engine.refuse_ambiguous(ambiguous).await),
         (Entry::Keyless(_), _) => return Err(Problem::new(Code::KeyMissing)),

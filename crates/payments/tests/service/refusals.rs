@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::Method;
 
-use crate::support::{B1, Service, refused};
+use crate::support::{B1, Service, hold, refused};
 
 /// A charge's body with one member replaced.
 fn with(member: &str, token: &str) -> String {
@@ -229,4 +229,28 @@ async fn unknown_paths_are_404_and_other_methods_405() {
         assert_eq!(allow, allowed, "{method} {path}");
     }
     assert_eq!(service.rows().await, [0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_key_with_a_card_number_is_refused_and_stored_nowhere() {
+    let service = Service::start().await;
+    // From before keys were looked at: it answers for itself.
+    hold(&service, "4111111111111111", B1).await;
+    assert_eq!(service.charge("4111111111111111", B1).await.refusal(), refused(409, "operation-in-progress"));
+    let path = format!("/v1/charges/ch_{:032x}/refunds", 7);
+    for key in ["4242424242424242", "charge:5555-5555-5555-4444"] {
+        let cancel = format!("/v1/idempotency-keys/{key}/cancel");
+        for reply in [
+            service.charge(key, B1).await,
+            service.charge(key, "[]").await,
+            service.post(&path, key, "{}").await,
+            service.post(&cancel, "C1", "{}").await,
+            service.post("/v1/idempotency-keys/K1/cancel", key, "{}").await,
+        ] {
+            assert_eq!(reply.refusal(), refused(400, "idempotency-key-invalid"), "{key}");
+            assert!(reply.detail().contains("card number") && !reply.detail().contains("4242"), "{reply:?}");
+        }
+    }
+    assert_eq!(service.charge("4242424242424241", B1).await.status, 201, "it is no card's");
+    assert_eq!(service.rows().await[0], 2);
 }
