@@ -14,7 +14,9 @@ use unavez_core::time::Time;
 use unavez_payments::Payments;
 use unavez_payments::auth::Caller;
 use unavez_payments::books::trace::charges_of_request_on;
-use unavez_payments::books::{BooksError, ChargeFilter, KeyStatus, operations_of_charge_on};
+use unavez_payments::books::{
+    BooksError, ChargeFilter, KeyStatus, OperationHistory, operations_of_charge_on,
+};
 use unavez_payments::charge::{Charge, ChargeId, RefundId, Status};
 use unavez_store::Store as _;
 
@@ -23,6 +25,7 @@ use super::sign_in::{Transport, has_session};
 use super::view::{
     self, ChargeRow, EntryRow, Filter, Frame, KeyRow, LedgerTile, Meaning, Moment, Pill, Resource,
 };
+use crate::remedy;
 
 /// Rows of a list page.
 const PAGE_ROWS: usize = 50;
@@ -185,6 +188,7 @@ pub(super) async fn charge(
     let Some(charge) = found else { return Ok(desk.not_found("This tenant has no such charge.")) };
     let entries = books.entries(&desk.tenant, Some(charge.id), None, PAGE_ROWS).await?;
     let key = key_of(&desk, charge.id).await?;
+    let histories = histories_of(&desk, charge.id).await?;
     Ok(rendered(&view::OneCharge {
         frame: desk.frame("", ""),
         order_href: charges_href(Some(&charge.order_id), None, None),
@@ -194,16 +198,22 @@ pub(super) async fn charge(
         operation_id: charge.id.operation_id().to_string(),
         metadata: view::metadata(charge.metadata.as_deref()),
         entries: entries.items.iter().map(|entry| EntryRow::new(entry, desk.now)).collect(),
-        operations: operations_of(&desk, charge.id).await?,
+        nothing_booked: as_sentence(remedy::nothing_booked(&charge, &histories)),
+        operations: histories.iter().map(|history| OperationRow::new(history, desk.now)).collect(),
         charge: ChargeRow::new(&charge, desk.now),
     }))
 }
 
 /// What went outside for a charge, or followed it, in the order of the claims.
-async fn operations_of(desk: &Desk, charge: ChargeId) -> Result<Vec<OperationRow>, BooksError> {
+async fn histories_of(desk: &Desk, charge: ChargeId) -> Result<Vec<OperationHistory>, BooksError> {
     let read = desk.payments.store().read(move |connection| operations_of_charge_on(connection, charge));
-    let histories = read.await.map_err(BooksError::Store)?;
-    Ok(histories.iter().map(|history| OperationRow::new(history, desk.now)).collect())
+    read.await.map_err(BooksError::Store)
+}
+
+/// A fragment as a sentence.
+fn as_sentence(fragment: &str) -> String {
+    let (first, rest) = fragment.split_at(fragment.chars().next().map_or(0, char::len_utf8));
+    format!("{}{rest}.", first.to_uppercase())
 }
 
 /// The key a charge was made under, while its record is there.

@@ -144,7 +144,7 @@ const fn help(refused: &NotRuled) -> Option<&'static str> {
         }
         NotRuled::NothingOutside => "`unavez trace KEY` shows what became of it",
         NotRuled::Refused(Refusal::Final, _) => {
-            "what contradicts it is listed as an anomaly; undo it with a refund or a void under a key of its own"
+            "if the acquirer says otherwise, that is kept as a contradiction: `unavez trace KEY` shows it, with what undoes it"
         }
         NotRuled::Refused(Refusal::TooEarly(_), _) => "wait for that moment, and settle it then",
         NotRuled::Refused(Refusal::Contradicts, _) => {

@@ -331,6 +331,8 @@ pub(super) struct OneCharge {
     pub(super) operation_id: String,
     pub(super) metadata: Vec<(String, String)>,
     pub(super) entries: Vec<EntryRow>,
+    /// What it means if there are none.
+    pub(super) nothing_booked: String,
     pub(super) operations: Vec<OperationRow>,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use unavez_payments::acquirer::{Listed, Standing};
-use unavez_payments::books::{OperationHistory, SameOrder, Unbooked};
+use unavez_payments::books::{OperationHistory, OperationStanding, SameOrder, Unbooked};
 use unavez_payments::money::Currency;
 use unavez_payments::reconcile::{Difference, Finding, Report, Stretch};
 
@@ -30,7 +30,7 @@ struct Told {
     /// The acquirer's own names.
     references: Vec<String>,
     detail: String,
-    proposal: &'static str,
+    proposal: String,
     /// What could be typed; nothing of it is done.
     commands: Vec<String>,
 }
@@ -101,12 +101,7 @@ impl Told {
                     "void or refund the others at the acquirer: the books know of one",
                 )
             },
-            Finding::Differs { operation, differences } => Self::about(
-                operation,
-                format!("{}: {}", described(operation), in_words(differences)),
-                "find out which side is right; money is put right at the acquirer or by a refund here, never by a change of \
-                 the books",
-            ),
+            Finding::Differs { operation, differences, entry } => differs(operation, differences, entry),
             Finding::Unsettled { operation, there } => Self::about(
                 operation,
                 format!(
@@ -134,19 +129,19 @@ impl Told {
         Self { finding: finding.as_str(), ..told }
     }
 
-    fn plain(detail: String, proposal: &'static str) -> Self {
+    fn plain(detail: String, proposal: impl Into<String>) -> Self {
         Self {
             finding: "",
             operation_ids: Vec::new(),
             charge_ids: Vec::new(),
             references: Vec::new(),
             detail,
-            proposal,
+            proposal: proposal.into(),
             commands: Vec::new(),
         }
     }
 
-    fn about(operation: &OperationHistory, detail: String, proposal: &'static str) -> Self {
+    fn about(operation: &OperationHistory, detail: String, proposal: impl Into<String>) -> Self {
         Self {
             operation_ids: vec![operation.operation_id.to_string()],
             charge_ids: vec![operation.charge.to_string()],
@@ -155,6 +150,37 @@ impl Told {
             ..Self::plain(detail, proposal)
         }
     }
+}
+
+/// What undoes a difference depends on where the money is: a refund here needs a charge that was captured here.
+fn differs(operation: &OperationHistory, differences: &[Difference], entry: &Listed) -> Told {
+    let there = entry.reference.as_deref().map_or(String::new(), |it| format!(" as {it}"));
+    let proposal = match (operation.standing, entry.standing) {
+        (OperationStanding::Declined | OperationStanding::Released, Standing::Done) => format!(
+            "it took effect there{there}, and its caller was told that it did not: undo it at the acquirer by that name. A \
+             refund here is refused, since nothing was captured here",
+        ),
+        (OperationStanding::Done, Standing::Declined) => {
+            "it did not take effect there, and its caller was told that it did: look it up at the acquirer; a refund here \
+             would pay back what was never taken"
+                .to_owned()
+        }
+        _ => format!(
+            "find out which side is right; money is put right at the acquirer{there} or by a refund here, never by a change \
+             of the books",
+        ),
+    };
+    let ruled = operation.ruling.as_ref().map_or(String::new(), |ruling| {
+        format!("; {} ruled {}: {}", ruling.operator, ruling.ruling.as_str(), ruling.reason)
+    });
+    let told = Told::about(
+        operation,
+        format!("{}: {}{ruled}", described(operation), in_words(differences)),
+        proposal,
+    );
+    let named =
+        operation.reference.is_none().then(|| entry.reference.as_deref().map(str::to_owned)).flatten();
+    Told { references: told.references.iter().cloned().chain(named).collect(), ..told }
 }
 
 fn only_there(entry: &Listed) -> Told {

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use unavez_core::record::Record;
 use unavez_core::time::Time;
+use unavez_payments::Confirmation;
 use unavez_payments::books::trace::{Around, ChargeTrace, OrderTrace, Trace, Verdict};
-use unavez_payments::books::{Anomaly, Entry, KeyEvent, OperationHistory};
+use unavez_payments::books::{Anomaly, ByOperator, Entry, KeyEvent, OperationHistory};
 
 use super::words::{Step, Words};
 use crate::keys::Row;
@@ -73,6 +74,17 @@ struct OperationDocument {
     key: Option<Row>,
     events: Vec<EventDocument>,
     anomalies: Vec<AnomalyDocument>,
+    ruling: Option<RulingDocument>,
+}
+
+#[derive(Serialize)]
+struct RulingDocument {
+    at: String,
+    ruling: &'static str,
+    by: String,
+    reason: String,
+    /// null: the acquirer was silent, and has not answered since.
+    acquirer: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -195,6 +207,23 @@ impl OperationDocument {
             key: row(record, now),
             events: history.events.iter().map(EventDocument::new).collect(),
             anomalies: history.anomalies.iter().map(AnomalyDocument::new).collect(),
+            ruling: history.ruling.as_ref().map(RulingDocument::new),
+        }
+    }
+}
+
+impl RulingDocument {
+    fn new(ruling: &ByOperator) -> Self {
+        Self {
+            at: rfc3339(ruling.ruled_at),
+            ruling: ruling.ruling.as_str(),
+            by: ruling.operator.to_string(),
+            reason: ruling.reason.to_string(),
+            acquirer: ruling.confirmation.map(|(confirmation, _)| match confirmation {
+                Confirmation::Agrees => "agrees",
+                Confirmation::Contradicts => "contradicts",
+                Confirmation::ProvesNothing => "proves_nothing",
+            }),
         }
     }
 }

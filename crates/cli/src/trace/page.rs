@@ -2,12 +2,13 @@
 
 use unavez_core::record::Record;
 use unavez_payments::books::trace::{Around, ChargeTrace, OrderTrace, Trace, Verdict};
-use unavez_payments::books::{Anomaly, Entry, EventKind, KeyEvent, OperationHistory};
+use unavez_payments::books::{Anomaly, Entry, EventKind, KeyEvent, OperationHistory, OperationStanding};
 
 use super::words::{Step, Words, money, value};
 use crate::explain::wrapped;
 use crate::keys;
 use crate::output::columns;
+use crate::remedy;
 use crate::time::rfc3339;
 
 /// The whole page.
@@ -58,7 +59,7 @@ fn of_charge(trace: &ChargeTrace, read: &Trace) -> String {
     let charge = &trace.charge;
     let mut rows = vec![
         row("charge", format!("{}, {}, {}", charge.id, value(charge), charge.status)),
-        row("key", of_record(trace.record.as_ref(), read)),
+        row("key", of_record(trace.record.as_ref(), trace.payment(), read)),
         row("claimed", format!("{} by {}", rfc3339(charge.created_at), trace.request_id)),
         row(
             "went to",
@@ -70,7 +71,8 @@ fn of_charge(trace: &ChargeTrace, read: &Trace) -> String {
     }
     rows.extend(trace.entries.iter().map(|entry| row("ledger", of_entry(entry))));
     if trace.entries.is_empty() {
-        rows.push(row("ledger", "nothing booked: no money moved".to_owned()));
+        let histories = trace.operations.iter().map(|(history, _)| history);
+        rows.push(row("ledger", remedy::nothing_booked(charge, histories).to_owned()));
     }
     let mut text = indented(&columns(&rows));
     for (history, record) in &trace.operations {
@@ -83,9 +85,14 @@ fn row(name: &str, value: String) -> [String; 2] {
     [name.to_owned(), value]
 }
 
-fn of_record(record: Option<&Record>, read: &Trace) -> String {
+fn of_record(record: Option<&Record>, history: Option<&OperationHistory>, read: &Trace) -> String {
     let Some(record) = record else {
-        return "not kept any more; the charge answers for it, and it cannot charge again".to_owned();
+        let is_free = history.is_some_and(|it| it.standing == OperationStanding::Released);
+        return match is_free {
+            true => "free again: nothing was sent under it, and a repeat of the request runs it",
+            false => "not kept any more; the operation answers for it, and a repeat runs nothing",
+        }
+        .to_owned();
     };
     let row = keys::Row::new(record, read.now);
     let attempts =
@@ -119,7 +126,7 @@ fn of_operation(history: &OperationHistory, record: Option<&Record>, read: &Trac
         history.standing.as_str(),
     );
     if history.operation_id != history.charge.operation_id() {
-        text.push_str(&format!("  key {}\n", of_record(record, read)));
+        text.push_str(&format!("  key {}\n", of_record(record, Some(history), read)));
     }
     if !history.events.is_empty() {
         text.push_str(&indented(&events(&history.events)));

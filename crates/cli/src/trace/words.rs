@@ -1,8 +1,9 @@
 //! The verdict in words: the answer, the reason, and what may be done.
 
 use serde::Serialize;
+use unavez_payments::Confirmation;
 use unavez_payments::books::trace::{ChargeTrace, How, Nothing, OrderTrace, Verdict};
-use unavez_payments::books::{Anomaly, OperationHistory, OperationStanding, Reason};
+use unavez_payments::books::{Anomaly, ByOperator, OperationHistory, OperationStanding, Reason};
 use unavez_payments::charge::{Charge, ChargeId, Status};
 use unavez_payments::money::Currency;
 
@@ -48,10 +49,12 @@ impl Words {
                 let open: Vec<&ChargeTrace> = open.iter().filter_map(about).collect();
                 not_known(&open, *held, taken.as_ref().and_then(about))
             }
+            Verdict::OnlyRuled { ruled, taken } => only_ruled(about(ruled), taken.as_ref().and_then(about)),
             Verdict::Once(charge, how) => match about(charge) {
                 Some(charge) => once(charge, *how),
                 None => Self { headline: "NO: charged once".to_owned(), why: Vec::new(), next: Vec::new() },
             },
+            Verdict::Nothing(Nothing::Ruled(charge)) => ruled_out(about(charge)),
             Verdict::Nothing(why) => nothing(*why),
         }
     }
@@ -78,11 +81,18 @@ fn executed_twice(charge: Option<&ChargeTrace>) -> Words {
 
 fn contradicted(charge: Option<&ChargeTrace>) -> Words {
     let findings = findings(charge, Reason::Contradiction);
+    let ruling = charge.and_then(ChargeTrace::ruling);
+    let mut next = proposals(&findings);
+    next.push("Until it is put right: no new key for this order.".into());
     Words {
         headline: "NOT CERTAIN: the acquirer and these books say different things about one charge"
             .to_owned(),
-        why: findings.iter().map(|found| sentence(&found.detail)).collect(),
-        next: proposals(&findings),
+        why: findings
+            .iter()
+            .map(|found| sentence(&found.detail))
+            .chain(ruling.map(|it| format!("What is stored is {}.", in_quotes(it))))
+            .collect(),
+        next,
     }
 }
 
@@ -158,14 +168,23 @@ fn stands(charge: &ChargeTrace) -> &'static str {
         _ if charge.is_held() => "it is held for a person",
         Some(OperationStanding::Pending) => "the acquirer has not decided",
         Some(OperationStanding::Open) => "an attempt is running, or its owner was lost",
+        _ if is_only_asked(charge) => "the acquirer is asked first, and its answer does not count yet",
         _ => "its attempt ended without an answer",
     }
+}
+
+/// Whether nothing was sent for it from here: the database was put back from a copy, and the acquirer is asked first.
+fn is_only_asked(charge: &ChargeTrace) -> bool {
+    charge.payment().is_some_and(|payment| payment.is_asked_first() && payment.sends() == 0)
 }
 
 fn open_reason(open: &[&ChargeTrace]) -> &'static str {
     let standing =
         |wanted| open.iter().any(|it| it.payment().is_some_and(|payment| payment.standing == wanted));
-    if standing(OperationStanding::Unknown) {
+    if open.iter().all(|it| is_only_asked(it)) {
+        "This database was put back from a copy, so the acquirer is asked before anything is sent. It has not given an \
+         answer that counts, and nothing was sent from here since; what was forgotten with the copy may have been sent."
+    } else if standing(OperationStanding::Unknown) {
         "A request was sent to the acquirer and no definite answer came back: it may have been executed."
     } else if standing(OperationStanding::Pending) {
         "The acquirer has accepted it and not decided."
@@ -235,18 +254,81 @@ fn how_in_words(payment: Option<&OperationHistory>, how: How) -> String {
         How::Asked => "The acquirer executed it and its answer was lost. It was asked afterwards and knew the operation; \
                        nothing was sent again."
             .to_owned(),
+        How::AskedFirst => "This database was put back from a copy, so the acquirer was asked before anything was sent: it \
+                            had executed the operation already, and it was booked as that. Nothing was sent again."
+            .to_owned(),
+        How::SentAfterAsking => "This database was put back from a copy, so the acquirer was asked before anything was sent. \
+                                 It did not have the operation, which was then sent once."
+            .to_owned(),
         How::Told => "The acquirer decided later and told so by webhook.".to_owned(),
         How::Ruled => {
-            let ruling = payment.and_then(|it| it.events.iter().rev().find(|event| event.caller.is_some()));
-            let operator = ruling.and_then(|event| event.caller.as_deref()).unwrap_or("an operator");
-            format!("No answer of the acquirer's settled it: {operator} ruled that it was done.")
+            let ruling = payment.and_then(|it| it.ruling.as_ref());
+            let said = ruling.map_or("an operator's ruling".to_owned(), in_quotes);
+            let since = match ruling.and_then(|it| it.confirmation) {
+                Some((Confirmation::Agrees, _)) => "The acquirer agrees.",
+                Some(_) => "What the acquirer says of it proves nothing any more.",
+                None => "The acquirer has not been heard since: `unavez reconcile` compares with its list.",
+            };
+            format!("No answer of the acquirer's settled it: {said} says that it was done. {since}")
         }
     }
 }
 
+/// An operator's word, and nothing else: it may be wrong, and then a new key charges twice.
+fn only_ruled(ruled: Option<&ChargeTrace>, taken: Option<&ChargeTrace>) -> Words {
+    let ruling = ruled.and_then(ChargeTrace::ruling);
+    let said = ruling.map_or("an operator's ruling".to_owned(), in_quotes);
+    let headline = match taken {
+        None => format!("NOT CHARGED according to {said}; the acquirer could not be asked"),
+        Some(taken) => format!(
+            "NOT CERTAIN: charged once, {}, and once more unless {said} is right; the acquirer could not be asked",
+            value(&taken.charge)
+        ),
+    };
+    let asked = match ruling.and_then(|it| it.confirmation) {
+        Some(_) => "It has been asked since, and its answer proves nothing any more: it may have forgotten.",
+        None => {
+            "It has not answered since. The running service asks it until it does, and keeps what it says against the \
+             ruling as a contradiction."
+        }
+    };
+    Words {
+        headline,
+        why: vec![
+            "The answer of the acquirer's was lost: the operation may have been executed there.".to_owned(),
+            asked.to_owned(),
+        ],
+        next: vec![
+            Step {
+                what: "Compare with the acquirer's list before anything else:".to_owned(),
+                command: Some("unavez reconcile --since 24h".to_owned()),
+            },
+            "Until it is confirmed: no new key, which would be a second charge if the ruling is wrong."
+                .into(),
+        ],
+    }
+}
+
+fn ruled_out(charge: Option<&ChargeTrace>) -> Words {
+    let ruling = charge.and_then(ChargeTrace::ruling).map_or("an operator's ruling".to_owned(), in_quotes);
+    Words {
+        headline: format!("NO: not charged at all, according to {ruling}; the acquirer agrees"),
+        why: vec![
+            "No money moved, and none will under this key: every repeat is given the same refusal."
+                .to_owned(),
+        ],
+        next: vec!["If the customer pays otherwise, that is a new operation under a new key.".into()],
+    }
+}
+
+/// `the ruling of ana ('ticket 4711')`.
+fn in_quotes(ruling: &ByOperator) -> String {
+    format!("the ruling of {} ('{}')", ruling.operator, ruling.reason)
+}
+
 fn nothing(why: Nothing) -> Words {
     let (headline, why, next) = match why {
-        Nothing::Declined => (
+        Nothing::Declined | Nothing::Ruled(_) => (
             "NO: not charged at all, the acquirer declined it",
             "No money moved, and none will under this key: every repeat is given the same refusal.",
             "If the customer pays otherwise, that is a new operation under a new key.",

@@ -73,7 +73,7 @@ fn what_is_unknown_is_listed_with_age_and_amount_and_settled_through_the_service
     let repeat = lose(&serve, "k-1", &[]);
     assert_eq!((repeat.status, repeat.header("idempotent-replayed")), (402, Some("true")));
     settle(folder.path(), "k-1", "done", &target, &[])
-        .fails_with(1, &["settled already", "a refund or a void"]);
+        .fails_with(1, &["settled already", "acquirer says now: not found", "kept as a contradiction"]);
     settle(folder.path(), "none", "done", &target, &[]).fails_with(1, &["no record of this key"]);
     let traced = run(folder.path(), ["trace", "k-1"]).stdout;
     assert!(traced.contains("ana, of tenant default"), "{traced}");
@@ -111,6 +111,56 @@ fn where_the_acquirer_is_gone_a_person_has_to_answer_for_it() {
     let other = settle(folder.path(), "k", "failed", &target, &["--reason", "x"]);
     other.fails_with(2, &["--reason"]);
     assert_eq!(lose(&serve, "k", &[]).status, 201, "the stored answer");
+}
+
+#[test]
+fn a_wrong_ruling_is_told_as_one_and_found_when_the_acquirer_is_back() {
+    let folder = folder();
+    let acquirer = Serve::acquirer(folder.path(), &["--store", "sqlite:acquirer.db"]);
+    let address = acquirer.address.to_string();
+    let at = format!("http://{address}");
+    let serve = serve(folder.path(), &["--acquirer", &at, "--visibility-delay", "0s"]);
+    let target = format!("http://{}", serve.address);
+    let body = r#"{"order_id":"o-1","amount":2500,"currency":"EUR","payment_method":"tok_lost"}"#;
+    let charge = || send(serve.address, "POST", "/v1/charges", &["Idempotency-Key: k"], Some(body)).unwrap();
+    assert_eq!(charge().status, 504);
+    drop(acquirer);
+    let stand_in = ["--acquirer-cannot-be-asked", "--by", "bob"];
+    loop {
+        let ran = settle(folder.path(), "k", "failed", &target, &stand_in);
+        if !ran.stderr.contains("may still take effect") {
+            assert_eq!(ran.json(0)["standing"], "declined");
+            break;
+        }
+    }
+    let told = charge();
+    assert_eq!(told.status, 402);
+    assert!(told.json()["detail"].as_str().unwrap().contains("an operator ruled"), "{told:?}");
+    let page = run(folder.path(), ["trace", "o-1"]).stdout;
+    assert!(page.contains("NOT CHARGED according to the ruling of bob"), "{page}");
+    assert!(page.contains("'ticket 4711'") && page.contains("money may have moved"), "{page}");
+    assert!(page.contains("unavez reconcile") && !page.contains("under a new key"), "{page}");
+
+    let acquirer = Serve::acquirer(folder.path(), &["--store", "sqlite:acquirer.db", "--listen", &address]);
+    let found = loop {
+        let traced = run(folder.path(), ["trace", "o-1", "--format", "json"]).json(0);
+        if traced["orders"][0]["verdict"] != "only_ruled" {
+            break traced;
+        }
+    };
+    assert_eq!(found["orders"][0]["verdict"], "contradicted");
+    let metrics = serve.get("/metrics", &[]).body;
+    assert!(metrics.contains("unavez_webhook_anomalies_total{reason=\"contradiction\"} 1"));
+    assert_eq!(charge().status, 402, "the answer that was given stays");
+    let reconciled =
+        run(folder.path(), ["reconcile", "--since", "1h", "--acquirer", &at, "--format", "json"]).json(1);
+    let differs = &reconciled["findings"][0];
+    assert_eq!(differs["finding"], "differs");
+    let proposal = differs["proposal"].as_str().unwrap();
+    let named = differs["references"][0].as_str().expect("the acquirer's own name");
+    assert!(proposal.contains("at the acquirer") && proposal.contains(named), "{reconciled}");
+    assert!(proposal.contains("A refund here is refused"), "{reconciled}");
+    drop(acquirer);
 }
 
 #[test]

@@ -10,7 +10,10 @@ use unavez_core::time::Time;
 
 use super::operations::{self, Operation, OperationStanding};
 use super::places::Places;
-use super::{Anomaly, Books, BooksError, KeyEvent, anomalies, charge_rows, events, rows, within};
+use super::{
+    Anomaly, Books, BooksError, ByOperator, EventKind, KeyEvent, Reason, anomalies, charge_rows, events,
+    rows, rulings, within,
+};
 use crate::acquirer::{Account, Kind};
 use crate::charge::ChargeId;
 use crate::money::{Amount, Currency};
@@ -48,6 +51,8 @@ pub struct OperationHistory {
     pub events: Vec<KeyEvent>,
     /// What was found about it that does not fit.
     pub anomalies: Vec<Anomaly>,
+    /// What an operator ruled about it.
+    pub ruling: Option<ByOperator>,
 }
 
 /// Operations that are not decided.
@@ -132,7 +137,8 @@ pub fn operation_on(connection: &Connection, id: OperationId) -> rusqlite::Resul
     let Some(operation) = operations::find(connection, id.record_id())? else { return Ok(None) };
     let events = events::of_operation(connection, operation.row)?;
     let anomalies = anomalies::list(connection, Some(operation.id), 0, usize::MAX)?;
-    Ok(Some(OperationHistory::of(operation, events, anomalies)))
+    let ruling = rulings::of_operation(connection, operation.row)?;
+    Ok(Some(OperationHistory { ruling, ..OperationHistory::of(operation, events, anomalies) }))
 }
 
 /// As [`Books::undecided`], on any connection; running operations only if they were claimed before `running_since`.
@@ -175,6 +181,27 @@ pub fn operations_of_charge_on(
 }
 
 impl OperationHistory {
+    /// Whether the acquirer was asked before anything was sent.
+    #[must_use]
+    pub fn is_asked_first(&self) -> bool {
+        self.events.iter().any(KeyEvent::is_asked_first)
+    }
+
+    /// How often its request went out, as far as that is written down.
+    #[must_use]
+    pub fn sends(&self) -> usize {
+        self.events.iter().filter(|event| event.kind == EventKind::Sent).count()
+    }
+
+    /// Whether money may have moved by it though nothing is booked: it is not decided, or what is stored is contradicted
+    /// or stands on an operator's word alone.
+    #[must_use]
+    pub fn may_have_moved(&self) -> bool {
+        let is_contradicted = self.anomalies.iter().any(|it| it.reason == Reason::Contradiction);
+        let is_only_ruled = self.ruling.as_ref().is_some_and(ByOperator::stands_alone);
+        !self.standing.is_decided() || is_contradicted || is_only_ruled
+    }
+
     fn of(operation: Operation, events: Vec<KeyEvent>, anomalies: Vec<Anomaly>) -> Self {
         Self {
             operation_id: operation.id.operation_id(),
@@ -192,6 +219,7 @@ impl OperationHistory {
             decline_code: operation.decline_code,
             events,
             anomalies,
+            ruling: None,
         }
     }
 }

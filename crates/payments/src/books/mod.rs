@@ -33,6 +33,7 @@ pub(crate) mod operations;
 mod places;
 pub(crate) mod reckoning;
 pub(crate) mod rows;
+pub(crate) mod rulings;
 mod tenants;
 pub mod trace;
 pub(crate) mod webhooks;
@@ -49,6 +50,7 @@ pub use operations::OperationStanding;
 pub(crate) use places::Places;
 use places::first_of;
 pub use reckoning::{SameOrder, Unbooked};
+pub use rulings::ByOperator;
 pub(crate) use tenants::{TenantNumber, Tenants};
 
 /// The tables of this service, to be added to the store's own.
@@ -64,6 +66,7 @@ pub const COMPONENT: Component = Component {
         Migration { number: 3, name: "seal_keys", sql: include_str!("schema/0003_seal_keys.sql") },
         Migration { number: 4, name: "outside", sql: include_str!("schema/0004_outside.sql") },
         Migration { number: 5, name: "restores", sql: include_str!("schema/0005_restores.sql") },
+        Migration { number: 6, name: "rulings", sql: include_str!("schema/0006_rulings.sql") },
     ],
     indexes: places::INDEXES,
 };

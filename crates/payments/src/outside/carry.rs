@@ -17,11 +17,11 @@ use unavez_tower::headers::ORIGINAL_REQUEST_ID;
 use unavez_tower::problem::Problem;
 
 use super::begin::{Attempt, Begin, Begun, Claiming, Entry, Task};
-use super::ending::{Conclusion, Ending};
-use super::note::{Happened, Hearing};
+use super::ending::{Conclusion, Course, Ending};
+use super::note::Happened;
 use super::settle::Heeded;
 use super::{Halt, Outside};
-use crate::acquirer::{Answer, Reason, Standing};
+use crate::acquirer::{Answer, Kind, Reason, Standing};
 use crate::books::operations;
 use crate::books::{EventKind, OperationStanding};
 use crate::crash::{self, Point};
@@ -92,6 +92,16 @@ impl Errand {
 struct Started {
     attempt: Box<Attempt>,
     stopwatch: Stopwatch,
+}
+
+/// What a question before the first send came to.
+enum First {
+    /// This is no time in which it is put.
+    NotAsked,
+    /// The acquirer does not have it: to be sent.
+    NotThere,
+    /// It knows the operation, or cannot say: nothing is sent.
+    Answered(Answer),
 }
 
 /// How the next T1 enters the record.
@@ -228,37 +238,37 @@ impl Outside {
         crash::reached(Point::AfterClaim);
         let Started { attempt, stopwatch } = started;
         let sent_at = self.now();
-        let answer = match self.ask_first(&attempt).await {
-            Some(known) => known,
-            None => self.send(&attempt, stopwatch).await,
+        let (answer, course) = match self.ask_first(&attempt).await {
+            First::Answered(answer) => (answer, Course::Asked(sent_at)),
+            First::NotThere => (self.send(&attempt, stopwatch).await, Course::AskedThenSent(sent_at)),
+            First::NotAsked => (self.send(&attempt, stopwatch).await, Course::Sent),
         };
         let ending =
             Ending::read(answer, &attempt.operation, attempt.record.attempts, self.acquirer.account());
-        let conclusion = Arc::new(Conclusion { attempt: *attempt, ending, sent_at, request_id });
+        let conclusion = Arc::new(Conclusion { attempt: *attempt, ending, course, sent_at, request_id });
         self.conclude(conclusion, stopwatch, reply).await;
     }
 
     /// What the acquirer knows already of a new claim, where the database may have forgotten an earlier one (after a
-    /// restore). `None`: nothing, so it is to be sent.
+    /// restore).
     ///
     /// A request that was on its way when the database's former owner ended may still arrive: "not found" counts only
     /// later.
-    async fn ask_first(&self, attempt: &Attempt) -> Option<Answer> {
+    async fn ask_first(&self, attempt: &Attempt) -> First {
         let asked_at = self.now();
         if attempt.record.attempts > 1 || self.ask_first_until.is_none_or(|until| until <= asked_at) {
-            return None;
+            return First::NotAsked;
         }
         let operation = &attempt.operation;
         let settled = self.owner_since.plus(self.promise(operation.kind).visibility_delay);
         match self.look_up(operation).await {
-            Answer::NotFound if asked_at > settled => None,
+            Answer::NotFound if asked_at > settled => First::NotThere,
             Answer::NotFound => {
-                Some(Answer::CannotSay(Reason("asked first: not found, which is too early to count".into())))
+                First::Answered(Answer::CannotSay(Reason("not found, which is too early to count".into())))
             }
-            Answer::CannotSay(reason) | Answer::NotSent(reason) => {
-                Some(Answer::CannotSay(Reason(format!("asked first: {}", reason.0).into())))
-            }
-            known => Some(known),
+            // A question that did not leave releases nothing: an earlier attempt may have been sent.
+            Answer::NotSent(reason) => First::Answered(Answer::CannotSay(reason)),
+            known => First::Answered(known),
         }
     }
 
@@ -323,7 +333,7 @@ impl Outside {
         let Conclusion { attempt, ending, .. } = conclusion;
         let swap = match ending {
             Ending::Settles(definite, report) => {
-                let hearing = Hearing::Answer(conclusion.request_id);
+                let hearing = conclusion.hearing();
                 let fence = attempt.record.fence;
                 self.settle_in(tx, &attempt.operation, fence, (*definite, report), hearing)?
             }
@@ -335,12 +345,25 @@ impl Outside {
                 swap
             }
         };
-        if let (Swap::Swapped { .. }, true) = (&swap, ending.was_sent()) {
-            let happened = Happened { detail: None, ..conclusion.happened(EventKind::Sent, &attempt.record) };
-            self.happened_in(tx, attempt.operation.row, conclusion.sent_at, happened)?;
+        if let Swap::Swapped { .. } = &swap {
+            self.course_in(tx, conclusion)?;
         }
         crash::reached(Point::DuringFinish);
         Ok(swap)
+    }
+
+    /// What was done to come to the ending: asked, sent, or both.
+    fn course_in(&self, tx: &WriteTx<'_>, conclusion: &Conclusion) -> rusqlite::Result<()> {
+        let Conclusion { attempt, sent_at, .. } = conclusion;
+        let row = attempt.operation.row;
+        if let Some((asked_at, detail)) = conclusion.asked_first() {
+            let asked = conclusion.happened(EventKind::Asked, &attempt.record);
+            self.happened_in(tx, row, asked_at, Happened { detail: Some(&detail), ..asked })?;
+        }
+        if conclusion.was_sent() {
+            self.happened_in(tx, row, *sent_at, conclusion.happened(EventKind::Sent, &attempt.record))?;
+        }
+        Ok(())
     }
 
     /// What an ending that settles nothing does to the record.
@@ -375,26 +398,28 @@ impl Outside {
                     operations::update(tx, operation.row, OperationStanding::Unknown, None, None, now)?;
                 }
                 if let Ending::Disagrees(mismatch) = ending {
-                    self.mismatch_in(tx, &operation, now, Hearing::Answer(conclusion.request_id), mismatch)?;
+                    self.mismatch_in(tx, &operation, now, conclusion.hearing(), mismatch)?;
                 }
                 EventKind::Answered
             }
         };
-        let detail = conclusion.ending.detail();
-        let happened = Happened { detail: Some(&detail), ..conclusion.happened(kind, record) };
-        self.happened_in(tx, operation.row, now, happened)?;
+        // Where nothing was sent there is no answer to a send: the question tells of itself.
+        if conclusion.was_sent() || kind == EventKind::Released {
+            let detail = conclusion.ending.detail();
+            let happened = Happened { detail: Some(&detail), ..conclusion.happened(kind, record) };
+            self.happened_in(tx, operation.row, now, happened)?;
+        }
         Ok(())
     }
 
     /// An answer that came too late to settle anything can still be a truth against what did (P27).
     async fn heed_overtaken(self: &Arc<Self>, conclusion: &Conclusion) {
         let Ending::Settles(definite, report) = conclusion.ending.clone() else { return };
-        let (id, request_id, outside) =
-            (conclusion.attempt.record.id, conclusion.request_id, Arc::clone(self));
+        let (id, hearing, outside) = (conclusion.attempt.record.id, conclusion.hearing(), Arc::clone(self));
         let standing = if definite.is_positive() { Standing::Done } else { Standing::Declined };
         let heeded = self.transaction(move |tx| {
             let operation = operations::find(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-            outside.heed_in(tx, &operation, (standing, &report), Hearing::Answer(request_id))
+            outside.heed_in(tx, &operation, (standing, &report), hearing)
         });
         match heeded.await {
             Ok(Heeded::Settled) => self.engine.notify(id.operation_id()),
@@ -409,7 +434,10 @@ impl Outside {
         let mut response = self.first_answer(record);
         if !definite.is_positive() {
             response.extensions_mut().insert(Code::ChargeDeclined);
-        } else if let Some(first) = conclusion.attempt.charge.suspected_duplicate_of {
+        } else if let (Kind::Payment, Some(first)) =
+            (conclusion.attempt.operation.kind, conclusion.attempt.charge.suspected_duplicate_of)
+        {
+            // Counted with the charge alone: what gives a duplicate back is none.
             self.metrics.suspect_duplicate();
             let (key, charge) = (record.key.log_hash(), conclusion.attempt.charge.id);
             tracing::warn!(%key, %charge, %first, "order was charged before under another key");

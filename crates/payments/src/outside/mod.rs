@@ -7,6 +7,7 @@
 //!     asked by repeats and by the night shift    ask.rs       look up, then T2 (P16)
 //!     told by webhooks                           webhook.rs   event and T2 in one commit (P24 to P28)
 //!     ruled by an operator                       by_hand.rs   look up, then T2 with the reason
+//!     and asked about while it was silent        confirm.rs   look up, then keep what contradicts (P27)
 //! ```
 //!
 //! 1. The claim stores account, amounts and the outgoing bytes. That account alone is asked and sent to, and those bytes
@@ -42,6 +43,7 @@ pub(crate) mod begin;
 pub(crate) mod by_hand;
 pub(crate) mod carry;
 mod check;
+pub(crate) mod confirm;
 mod ending;
 pub(crate) mod in_process;
 mod night;

@@ -21,6 +21,8 @@ pub(super) enum Hearing<'a> {
     Answer(RequestId),
     /// In the answer to a question.
     Question,
+    /// In the answer to a question that a request put before it sent anything.
+    FirstQuestion(RequestId),
     /// In an event with this id.
     Webhook(&'a str),
     /// From this operator.
@@ -32,7 +34,7 @@ impl<'a> Hearing<'a> {
         match self {
             Self::Answer(_) => Heard::Answer,
             // A ruling stands on a question that was asked for it.
-            Self::Question | Self::Hand(_) => Heard::Question,
+            Self::Question | Self::FirstQuestion(_) | Self::Hand(_) => Heard::Question,
             Self::Webhook(_) => Heard::Webhook,
         }
     }
@@ -41,6 +43,7 @@ impl<'a> Hearing<'a> {
         match self {
             Self::Answer(_) => Through::Answer,
             Self::Question => Through::Question,
+            Self::FirstQuestion(_) => Through::FirstQuestion,
             Self::Webhook(_) => Through::Webhook,
             Self::Hand(_) => Through::Hand,
         }
@@ -50,13 +53,13 @@ impl<'a> Hearing<'a> {
     pub(super) fn caller(self, account: &'a Account) -> &'a str {
         match self {
             Self::Hand(operator) => operator,
-            Self::Answer(_) | Self::Question | Self::Webhook(_) => account.as_str(),
+            Self::Answer(_) | Self::Question | Self::FirstQuestion(_) | Self::Webhook(_) => account.as_str(),
         }
     }
 
     pub(super) const fn request_id(self) -> Option<RequestId> {
         match self {
-            Self::Answer(request_id) => Some(request_id),
+            Self::Answer(request_id) | Self::FirstQuestion(request_id) => Some(request_id),
             Self::Question | Self::Webhook(_) | Self::Hand(_) => None,
         }
     }
@@ -64,7 +67,7 @@ impl<'a> Hearing<'a> {
     const fn event(self) -> Option<&'a str> {
         match self {
             Self::Webhook(event) => Some(event),
-            Self::Answer(_) | Self::Question | Self::Hand(_) => None,
+            Self::Answer(_) | Self::Question | Self::FirstQuestion(_) | Self::Hand(_) => None,
         }
     }
 
@@ -72,7 +75,7 @@ impl<'a> Hearing<'a> {
     pub(super) const fn kind(self) -> EventKind {
         match self {
             Self::Answer(_) => EventKind::Answered,
-            Self::Question => EventKind::Asked,
+            Self::Question | Self::FirstQuestion(_) => EventKind::Asked,
             Self::Webhook(_) => EventKind::Webhook,
             Self::Hand(_) => EventKind::Operator,
         }
