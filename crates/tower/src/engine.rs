@@ -36,6 +36,7 @@ use crate::recover::Hook;
 
 mod asks;
 mod claim;
+mod held;
 mod limits;
 mod meet;
 mod recovery;
@@ -149,6 +150,7 @@ struct Inner {
     waiting: limits::Gate,
     waiters: waiters::Waiters,
     asks: asks::Asks,
+    held: held::Said,
     tracker: tracker::Tracker,
 }
 
@@ -175,6 +177,7 @@ impl Engine {
                 waiting: limits::Gate::new(limits.waiting_max, limits.waiting_per_tenant_max),
                 waiters: waiters::Waiters::default(),
                 asks: asks::Asks::default(),
+                held: held::Said::default(),
                 tracker: tracker::Tracker::default(),
                 settings,
             }),

@@ -11,7 +11,7 @@ use super::row::AtRisk;
 use super::{Row, open, state, tenant, wall_clock};
 use crate::exit::{Exit, Failure};
 use crate::number;
-use crate::output::{Output, columns, print_json, print_line};
+use crate::output::{Output, Room, Width, fitted, print_json, print_line};
 use crate::serve::DatabaseFile;
 
 /// Flags of `unavez keys list`.
@@ -42,6 +42,9 @@ pub(crate) struct ListArgs {
     after: Option<u64>,
 
     #[command(flatten)]
+    width: Width,
+
+    #[command(flatten)]
     output: Output,
 }
 
@@ -67,6 +70,7 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, Failure> {
                 && let Some(operation) = operation_on(connection, record.id.operation_id())?
             {
                 let amount = operation.amount.minor_units().into();
+                row = row.with_history(Some(&operation));
                 row.at_risk = Some(AtRisk::of(operation.currency, amount));
                 add(&mut sums, operation.currency, amount);
             }
@@ -80,7 +84,7 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, Failure> {
         })
     });
     let page = page.map_err(|error| Failure::unavailable(error.to_string()))?;
-    if args.output.is_json() { print_json(&page) } else { print_line(&table(&page)) }?;
+    if args.output.is_json() { print_json(&page) } else { print_line(&table(&page, args.width.room())) }?;
     Ok(Exit::Done)
 }
 
@@ -91,19 +95,29 @@ fn add(sums: &mut Vec<(Currency, i128)>, currency: Currency, amount: i128) {
     }
 }
 
-fn table(page: &Page) -> String {
+/// What a narrow terminal does without, in this order: resource, outcome, HTTP, tenant, created.
+const EXPENDABLE: [usize; 5] = [8, 3, 4, 0, 7];
+
+fn table(page: &Page, room: Room) -> String {
     if page.keys.is_empty() {
         return "no keys".to_owned();
     }
     let head = ["TENANT", "KEY", "STATE", "OUTCOME", "HTTP", "AGE", "AT RISK", "CREATED", "RESOURCE"];
     let rows = page.keys.iter().map(cells);
-    let mut text = columns(&[head.map(str::to_owned)].into_iter().chain(rows).collect::<Vec<_>>());
+    let rows: Vec<_> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
+    let (mut text, is_cut) = fitted(&rows, &EXPENDABLE, room);
     let open: Vec<u64> = page.keys.iter().filter_map(|row| row.age_seconds).collect();
     if let (Some(oldest), false) = (open.iter().max(), page.at_risk.is_empty()) {
         let sums: Vec<String> = page.at_risk.iter().map(money).collect();
         let keys =
             if open.len() == 1 { "1 open key".to_owned() } else { format!("{} open keys", open.len()) };
         text.push_str(&format!("at risk in {keys}: {}, the oldest {}\n", sums.join(" and "), age(*oldest)));
+    }
+    if page.keys.iter().any(Row::is_held) {
+        text.push_str("held: waits for a person; `unavez keys show KEY` says how it is settled\n");
+    }
+    if is_cut {
+        text.push_str("--wide shows all columns\n");
     }
     if let Some(next) = page.next {
         text.push_str(&format!("more with --after {next}"));

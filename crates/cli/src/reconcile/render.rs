@@ -7,7 +7,7 @@ use unavez_payments::money::Currency;
 use unavez_payments::reconcile::{Difference, Finding, Report, Stretch};
 
 use crate::explain::wrapped;
-use crate::remedy;
+use crate::remedy::Desk;
 use crate::time::rfc3339;
 
 /// The one JSON document. Amounts stand in the texts as people read them; ids are members.
@@ -36,20 +36,20 @@ struct Told {
 }
 
 impl Document {
-    pub(super) fn new(stretch: Stretch, report: &Report) -> Self {
+    pub(super) fn new(stretch: Stretch, report: &Report, desk: &Desk) -> Self {
         Self {
             since: rfc3339(stretch.since),
             until: rfc3339(stretch.now),
             acquirer: report.account.as_ref().map(|account| account.as_str().to_owned()),
             compared: report.compared,
             without_id: report.without_id,
-            findings: report.findings.iter().map(Told::of).collect(),
+            findings: report.findings.iter().map(|finding| Told::of(finding, desk)).collect(),
         }
     }
 }
 
 /// The page for people.
-pub(super) fn page(stretch: Stretch, report: &Report) -> String {
+pub(super) fn page(stretch: Stretch, report: &Report, desk: &Desk) -> String {
     let bold = anstyle::Style::new().bold();
     let whose = report.account.as_ref().map_or("the ledger alone".to_owned(), ToString::to_string);
     let entries = if report.compared == 1 { "entry" } else { "entries" };
@@ -69,7 +69,7 @@ pub(super) fn page(stretch: Stretch, report: &Report) -> String {
             report.without_id
         ));
     }
-    for (at, told) in report.findings.iter().map(Told::of).enumerate() {
+    for (at, told) in report.findings.iter().map(|finding| Told::of(finding, desk)).enumerate() {
         text.push_str(&format!("\n{bold}{}. {}{bold:#}\n{}\n", at + 1, told.finding, wrapped(&told.detail)));
         text.push_str(&format!("{}\n", wrapped(&format!("-> {}", told.proposal))));
         for command in &told.commands {
@@ -80,7 +80,7 @@ pub(super) fn page(stretch: Stretch, report: &Report) -> String {
 }
 
 impl Told {
-    fn of(finding: &Finding) -> Self {
+    fn of(finding: &Finding, desk: &Desk) -> Self {
         let told = match finding {
             Finding::OnlyThere(entry) => only_there(entry),
             Finding::OnlyHere(operation) => Self::about(
@@ -124,7 +124,7 @@ impl Told {
                 )
             },
             Finding::Unbooked(unbooked) => of_unbooked(unbooked),
-            Finding::SameOrder(group) => same_order(group),
+            Finding::SameOrder(group) => same_order(group, desk),
         };
         Self { finding: finding.as_str(), ..told }
     }
@@ -222,13 +222,13 @@ fn of_unbooked(unbooked: &Unbooked) -> Told {
     }
 }
 
-fn same_order(group: &SameOrder) -> Told {
+fn same_order(group: &SameOrder, desk: &Desk) -> Told {
     let order = group.charges.first().map(|charge| charge.order_id.to_string()).unwrap_or_default();
     let value = group.charges.first().map(|charge| money(charge.currency, charge.amount.minor_units()));
     Told {
         operation_ids: group.charges.iter().map(|charge| charge.id.operation_id().to_string()).collect(),
         charge_ids: group.charges.iter().map(|charge| charge.id.to_string()).collect(),
-        commands: group.charges.iter().skip(1).filter_map(remedy::give_back).collect(),
+        commands: group.charges.iter().skip(1).filter_map(|charge| desk.give_back(charge)).collect(),
         ..Told::plain(
             format!(
                 "order {order} of tenant {}: {} charges of {} under {} keys",

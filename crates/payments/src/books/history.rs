@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 use unavez_core::identity::{OperationId, RecordId, Tenant};
 use unavez_core::time::Time;
 
@@ -162,6 +162,23 @@ pub fn anomalies_on(connection: &Connection, after: i64, limit: usize) -> rusqli
     anomalies::list(connection, None, after, limit)
 }
 
+/// Whether callers need API keys, as far as the database shows it.
+///
+/// # Errors
+/// The library's.
+pub fn has_api_keys_on(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row(include_str!("sql/has_api_keys.sql"), [], |row| row.get(0))
+}
+
+/// The account that the last operation went to, if any went outside.
+///
+/// # Errors
+/// The library's, or a row that cannot be read.
+pub fn last_account_on(connection: &Connection) -> rusqlite::Result<Option<Account>> {
+    let mut find = connection.prepare_cached(include_str!("sql/last_account.sql"))?;
+    find.query_row([], |row| rows::word(row, 0, "account", Account::parse)).optional()
+}
+
 /// The operations of a charge, in the order of their claims, on any connection.
 ///
 /// # Errors
@@ -180,11 +197,31 @@ pub fn operations_of_charge_on(
     ids.into_iter().filter_map(|id| operation_on(connection, id.operation_id()).transpose()).collect()
 }
 
+/// The order of what happened in one instant: asked about an attempt before, then sent, then answered.
+fn rank(event: &KeyEvent) -> u8 {
+    match event.kind {
+        EventKind::Asked if !event.is_asked_first() => 0,
+        EventKind::Started | EventKind::TakenOver => 1,
+        EventKind::Asked => 2,
+        EventKind::Sent => 3,
+        _ => 4,
+    }
+}
+
 impl OperationHistory {
     /// Whether the acquirer was asked before anything was sent.
     #[must_use]
     pub fn is_asked_first(&self) -> bool {
         self.events.iter().any(KeyEvent::is_asked_first)
+    }
+
+    /// Its events in the order in which they happened, which is not always that of their commits: a send is written down
+    /// with its answer.
+    #[must_use]
+    pub fn in_order(&self) -> Vec<&KeyEvent> {
+        let mut events: Vec<&KeyEvent> = self.events.iter().collect();
+        events.sort_by_key(|event| (event.at, rank(event)));
+        events
     }
 
     /// How often its request went out, as far as that is written down.

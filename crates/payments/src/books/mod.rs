@@ -42,8 +42,8 @@ pub use anomalies::{Anomaly, Heard, Reason};
 use audit::Audit;
 pub use events::{EventKind, KeyEvent, Through};
 pub use history::{
-    OperationHistory, Undecided, UndecidedSum, anomalies_on, operation_on, operations_of_charge_on,
-    undecided_on,
+    OperationHistory, Undecided, UndecidedSum, anomalies_on, has_api_keys_on, last_account_on, operation_on,
+    operations_of_charge_on, undecided_on,
 };
 pub use holdings::{Holdings, holdings_on};
 pub use operations::OperationStanding;

@@ -95,6 +95,14 @@ pub enum NotRuled {
     Refused(Refusal, Box<str>),
     /// The acquirer does not confirm the ruling, and the operator does not stand in for it.
     NotConfirmed(Box<str>),
+    /// It was sent under an account that is not configured here, so nobody can be asked, and the operator does not stand
+    /// in.
+    OtherAccount {
+        /// The stored one.
+        sent_under: Account,
+        /// The one that is configured.
+        here: Account,
+    },
     /// Something else was written to the key meanwhile.
     Overtaken,
     /// The store did not answer. May be repeated.
@@ -152,6 +160,7 @@ impl Outside {
             };
             if let Some(ruled) = self.rule(fence, operation, Arc::clone(&order), Arc::clone(&heard)).await? {
                 self.engine.notify(ruled.operation_id);
+                said(&order, &ruled);
                 return Ok(ruled);
             }
         }
@@ -228,7 +237,7 @@ impl Outside {
         let (promise, timing) = (self.promise(operation.kind), self.engine.timings().attempt());
         let fence = by_hand(&record, order.ruling, evidence, &promise, timing, self.now()).map_err(
             |refusal| match (refusal, told) {
-                (Refusal::ProvesNothing, Told::CannotSay) => NotRuled::NotConfirmed(heard.said.clone()),
+                (Refusal::ProvesNothing, Told::CannotSay) => self.not_confirmed(operation, heard),
                 _ => NotRuled::Refused(refusal, heard.said.clone()),
             },
         )?;
@@ -236,7 +245,17 @@ impl Outside {
         if is_confirmed || order.witness == Witness::Operator {
             Ok(fence)
         } else {
-            Err(NotRuled::NotConfirmed(heard.said.clone()))
+            Err(self.not_confirmed(operation, heard))
+        }
+    }
+
+    fn not_confirmed(&self, operation: &Operation, heard: &Heard) -> NotRuled {
+        match &operation.account {
+            Some(sent_under) if sent_under != self.acquirer.account() => NotRuled::OtherAccount {
+                sent_under: sent_under.clone(),
+                here: self.acquirer.account().clone(),
+            },
+            _ => NotRuled::NotConfirmed(heard.said.clone()),
         }
     }
 
@@ -322,6 +341,17 @@ impl Outside {
     }
 }
 
+fn said(order: &ByHand, ruled: &Ruled) {
+    tracing::info!(
+        key = %order.key.log_hash(),
+        operation_id = %ruled.operation_id,
+        by = &*order.operator.0,
+        ruling = order.ruling.as_str(),
+        acquirer_said = &*ruled.acquirer_said,
+        "settled by hand"
+    );
+}
+
 /// The acquirer's report, or one made of what is stored where it gave none.
 fn report(operation: &Operation, answer: &Answer) -> Report {
     match answer {
@@ -370,6 +400,9 @@ impl fmt::Display for NotRuled {
                 write!(f, "`failed` needs an answer that proves it, and the acquirer's does not: {said}")
             }
             Self::NotConfirmed(said) => write!(f, "the acquirer does not confirm it: {said}"),
+            Self::OtherAccount { sent_under, here } => {
+                write!(f, "the acquirer was not asked: it was sent under {sent_under}, and here is {here}")
+            }
             Self::Overtaken => f.write_str("something else was written to the key meanwhile"),
             Self::Store(error) => error.fmt(f),
         }

@@ -246,6 +246,7 @@ impl Outside {
         let ending =
             Ending::read(answer, &attempt.operation, attempt.record.attempts, self.acquirer.account());
         let conclusion = Arc::new(Conclusion { attempt: *attempt, ending, course, sent_at, request_id });
+        conclusion.say_unknown();
         self.conclude(conclusion, stopwatch, reply).await;
     }
 
@@ -283,11 +284,13 @@ impl Outside {
         let late = |what: String| Answer::CannotSay(Reason(what.into()));
         let answered = stopwatch.run(call).await;
         crash::reached(Point::AfterSend);
-        match answered {
+        let answer = match answered {
             Some(Ok(answer)) => answer,
             Some(Err(_)) => late(format!("no answer within {limit:?}")),
             None => late("stopped at the attempt's deadline".to_owned()),
-        }
+        };
+        self.presence.heard(self.acquirer.account(), &answer);
+        answer
     }
 
     async fn conclude(self: &Arc<Self>, conclusion: Arc<Conclusion>, stopwatch: Stopwatch, mut reply: Reply) {

@@ -118,6 +118,20 @@ impl Conclusion {
         }
     }
 
+    /// One line for each outcome that is not known, so that a caller's request id or key leads from the log to it.
+    pub(super) fn say_unknown(&self) {
+        if let Ending::Unknown(_) | Ending::Disagrees(_) | Ending::Sighted(_) = &self.ending {
+            let record = &self.attempt.record;
+            tracing::warn!(
+                key = %record.key.log_hash(),
+                operation_id = %record.id.operation_id(),
+                request_id = %self.request_id,
+                why = self.ending.detail(),
+                "outcome not known: it may have been executed, and is asked about"
+            );
+        }
+    }
+
     /// Why the caller's own attempt is not known.
     const fn why_unknown(&self) -> &'static str {
         match (self.course, &self.ending) {

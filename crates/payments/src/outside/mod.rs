@@ -31,6 +31,7 @@ use unavez_store::StoreError;
 use unavez_store::sqlite::{SqliteStore, SwapInError, TransactionError, WriteTx};
 use unavez_tower::engine::Engine;
 
+use self::presence::Presence;
 use crate::acquirer::{Acquirer, Kind};
 use crate::books::Places;
 use crate::metrics::Metrics;
@@ -48,6 +49,7 @@ mod ending;
 pub(crate) mod in_process;
 mod night;
 mod note;
+mod presence;
 mod settle;
 pub(crate) mod way;
 pub(crate) mod webhook;
@@ -65,6 +67,7 @@ pub(crate) struct Outside {
     instance: Box<str>,
     visibility_delay: Option<Duration>,
     ask_first_until: Option<Time>,
+    presence: Presence,
     /// When this process became the database's owner: nothing of an earlier one was sent later.
     owner_since: Time,
     same_order: SameOrder,
@@ -94,6 +97,7 @@ impl Outside {
             acquirer,
             places: Places::of(&store),
             owner_since,
+            presence: Presence::default(),
             ask_first_until: settings.ask_first_until,
             store,
             engine,

@@ -131,9 +131,9 @@ impl Outside {
         connection: &Connection,
         anomaly: &NewAnomaly<'_>,
         now: Time,
-    ) -> rusqlite::Result<()> {
+    ) -> rusqlite::Result<Noted> {
         if anomalies::write(connection, anomaly, now)? == Noted::Before {
-            return Ok(());
+            return Ok(Noted::Before);
         }
         let operation = anomaly.operation.map(RecordId::operation_id).map(|id| id.to_string());
         tracing::error!(
@@ -146,7 +146,7 @@ impl Outside {
             "anomaly: a person has to look"
         );
         self.metrics.anomaly(anomaly.reason);
-        Ok(())
+        Ok(Noted::New)
     }
 
     /// A report that is not about what was stored: nothing closes (P28).
@@ -201,6 +201,6 @@ impl Outside {
             detail,
             proposal,
         };
-        self.anomaly_in(connection, &anomaly, now)
+        self.anomaly_in(connection, &anomaly, now).map(drop)
     }
 }
