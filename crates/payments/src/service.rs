@@ -22,6 +22,7 @@ use crate::acquirer::sandbox::Sandbox;
 use crate::auth::{Gate, KeyFileError};
 use crate::books::{self, Books, Tenants};
 use crate::copies;
+use crate::http::post;
 use crate::http::{self as api, edge::Inside};
 use crate::metrics::{CommitWatch, EngineWatch, Metrics};
 use crate::night::Night;
@@ -163,6 +164,7 @@ impl Payments {
                 seal_keys: seal_keys.map(Arc::new),
                 observer: Arc::new(observer),
                 random: Arc::new(Stream::new()),
+                key_status: Some(post::key_status_path),
                 ..engine::Settings::default()
             },
         )?;

@@ -119,6 +119,8 @@ pub struct Settings {
     pub poll_interval: Duration,
     /// The least time between two questions about one record that callers cause (P16).
     pub ask_interval: Duration,
+    /// Where the state of a key can be read, as a path: told to whoever is refused because its outcome is open.
+    pub key_status: Option<fn(&Key) -> String>,
 }
 
 impl Default for Settings {
@@ -132,6 +134,7 @@ impl Default for Settings {
             random: Arc::new(SystemRandom),
             poll_interval: Duration::from_millis(250),
             ask_interval: Duration::from_secs(1),
+            key_status: None,
         }
     }
 }

@@ -29,4 +29,3 @@ pub(crate) mod show;
 pub(crate) use file::ConfigFile;
 pub(crate) use layers::{Layers, Setting, Source, settings_of};
 pub(crate) use nearest::near;
-use nearest::nearest;

@@ -120,6 +120,35 @@ impl Books {
         within(self.timeout, read).await
     }
 
+    /// Several operations with their events and anomalies; those without a row of their own are left out.
+    ///
+    /// # Errors
+    /// [`BooksError::Store`].
+    pub async fn operations(&self, ids: Vec<OperationId>) -> Result<Vec<OperationHistory>, BooksError> {
+        let read = self.store.read(move |connection| {
+            ids.into_iter().filter_map(|id| operation_on(connection, id).transpose()).collect()
+        });
+        within(self.timeout, read).await
+    }
+
+    /// The newest findings, newest first, each with the operation it is about, if that is one of ours.
+    ///
+    /// # Errors
+    /// [`BooksError::Store`].
+    pub async fn latest_findings(
+        &self,
+        limit: usize,
+    ) -> Result<Vec<(Anomaly, Option<OperationHistory>)>, BooksError> {
+        let read = self.store.read(move |connection| {
+            let about = |found: Anomaly| match found.operation {
+                Some(id) => Ok((found, operation_on(connection, id)?)),
+                None => Ok((found, None)),
+            };
+            anomalies::latest(connection, limit)?.into_iter().map(about).collect()
+        });
+        within(self.timeout, read).await
+    }
+
     /// What does not fit together, in the order in which it was found, after number `after`.
     ///
     /// # Errors

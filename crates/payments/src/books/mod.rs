@@ -101,6 +101,17 @@ pub struct ChargeFilter {
     pub status: Option<Status>,
 }
 
+/// Charges that somebody looks for, whatever their status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marked {
+    /// An attempt ended, and nobody knows how.
+    Unknown,
+    /// Something of it was paid back.
+    Refunded,
+    /// Its order was charged before under another key.
+    SuspectedDuplicate,
+}
+
 /// A line of the ledger: one account debited and another credited with the same amount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -246,6 +257,36 @@ impl Books {
             })
             .await?;
         page(found, limit, |charge| charge.id)
+    }
+
+    /// Charges of a tenant that are marked so, newest first. For people: it walks back through the tenant's charges.
+    ///
+    /// # Errors
+    /// [`BooksError`].
+    pub async fn charges_marked(
+        &self,
+        tenant: &Tenant,
+        marked: Marked,
+        after: Option<ChargeId>,
+        limit: usize,
+    ) -> Result<Page<Charge, ChargeId>, BooksError> {
+        let limit = limit.min(PAGE_MAX);
+        let places = self.places.clone();
+        let found = self
+            .ask(tenant, move |connection, tenant| {
+                let position = |id: ChargeId| places.of_charge(connection, tenant, operation(id));
+                let Some(before) = position_of(after, position)? else { return Ok(None) };
+                let mut list = connection.prepare_cached(match marked {
+                    Marked::Unknown => include_str!("sql/list_charges_unknown.sql"),
+                    Marked::Refunded => include_str!("sql/list_charges_refunded.sql"),
+                    Marked::SuspectedDuplicate => include_str!("sql/list_charges_suspected.sql"),
+                })?;
+                list.query_map((tenant, before, one_more_than(limit)), rows::charge)?
+                    .collect::<Result<_, _>>()
+                    .map(Some)
+            })
+            .await?;
+        page(found, limit, |charge: &Charge| charge.id)
     }
 
     /// Entries of the ledger, newest first: all of them, or one charge's.

@@ -237,7 +237,7 @@ pub(crate) fn in_doubt(key: &Key) -> Problem {
 }
 
 /// Where the state of a key can be read.
-pub(super) fn key_status_path(key: &Key) -> String {
+pub(crate) fn key_status_path(key: &Key) -> String {
     format!("/v1/idempotency-keys/{}", utf8_percent_encode(key.as_str(), NON_ALPHANUMERIC))
 }
 

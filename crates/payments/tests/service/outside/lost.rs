@@ -21,7 +21,12 @@ async fn c5_an_approval_whose_answer_was_lost_is_found_and_never_created_again()
     let first = service.charge("K1", B1).await;
     assert_eq!(first.refusal(), refused(504, "outcome-unknown"));
     acquirer.look(Look::Down);
-    assert_eq!(service.charge("K1", B1).await.refusal(), refused(409, "outcome-unknown"));
+    let open = service.charge("K1", B1).await;
+    assert_eq!(open.refusal(), refused(409, "outcome-unknown"));
+    for told in [&first, &open] {
+        assert_eq!(told.json()["next"], "same key, never a new one", "{told:?}");
+        assert_eq!(told.json()["key_status"], "/v1/idempotency-keys/K1", "{told:?}");
+    }
     later(&service, 11 * SECOND).await;
     assert_eq!(service.charge("K1", B1).await.refusal(), refused(409, "outcome-unknown"));
     assert_eq!((acquirer.sends().len(), acquirer.executed()), (1, 1));
