@@ -205,13 +205,15 @@ fn only_there(entry: &Listed) -> Told {
 }
 
 fn of_unbooked(unbooked: &Unbooked) -> Told {
-    let pair = |(captured, refunded): (i64, i64)| format!("{captured} captured and {refunded} refunded");
+    let shown = |minor_units| money(unbooked.currency, minor_units);
+    let pair =
+        |(captured, refunded)| format!("{} captured and {} refunded", shown(captured), shown(refunded));
     Told {
         charge_ids: vec![unbooked.charge.to_string()],
         commands: vec![format!("unavez trace {}", unbooked.charge)],
         ..Told::plain(
             format!(
-                "charge {}: its row says {}, the ledger {}, its operations {} (minor units)",
+                "charge {}: its row says {}, the ledger {}, its operations {}",
                 unbooked.charge,
                 pair(unbooked.row),
                 pair(unbooked.ledger),
