@@ -212,6 +212,13 @@ mod tests {
     }
 
     #[test]
+    fn a_persons_word_is_not_explained_as_the_acquirers() {
+        let texts::Text { happened, safe, next } = texts::text(Code::ChargeDeclined);
+        assert!(happened.contains("settled_by_hand") && safe.contains("money may have moved"), "{safe}");
+        assert!(next.contains("no new key before") && next.contains("unavez reconcile"), "{next}");
+    }
+
+    #[test]
     fn a_status_lists_all_its_codes() {
         for code in Code::ALL.into_iter().filter(|code| *code != Code::ResponseNotKept) {
             let codes = of_status(&code.status().to_string()).expect("a status").expect("it has a code");
