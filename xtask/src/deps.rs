@@ -31,6 +31,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Chores and rivals share no code with what they judge.
     ("xtask", &[]),
     ("contestant-bare-axum", &[]),
+    ("contestant-middleware", &["unavez-tower", "contestant-bare-axum"]),
     // Examples show what one dependency is enough for.
     ("example-acquirer-minimal", &["unavez-core", "unavez-payments"]),
     ("example-axum-hello", &["unavez-tower"]),

@@ -11,6 +11,7 @@ mod failure;
 mod shell;
 mod test;
 mod tools;
+mod wire;
 mod workspace;
 
 use std::process::ExitCode;

@@ -1,12 +1,24 @@
 //! The answer a finished record keeps, and which headers may be kept (P18, P20).
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-/// Header fields in the order they were given, repeats included. Names are lower case; values are untouched bytes.
-pub type Headers = Vec<(Box<str>, Bytes)>;
+/// Header fields in the order they were given, repeats included. Names are lower case, and those that nearly every answer
+/// has are no allocations; values are untouched bytes.
+pub type Headers = Vec<(Cow<'static, str>, Bytes)>;
+
+/// The name of a kept header field.
+#[must_use]
+pub fn header_name(name: &str) -> Cow<'static, str> {
+    const FREQUENT: [&str; 3] = ["content-type", "location", "original-request-id"];
+    match FREQUENT.into_iter().find(|frequent| *frequent == name) {
+        Some(frequent) => Cow::Borrowed(frequent),
+        None => Cow::Owned(name.into()),
+    }
+}
 
 /// What a finished record repeats: the status and what could be kept of the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]

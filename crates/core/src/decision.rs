@@ -8,6 +8,7 @@ use core::time::Duration;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::answer::Conclusion;
 use crate::fingerprint::Fingerprint;
 use crate::outcome::{Effect, OnLost, is_contained};
 use crate::record::{Cause, Fence, Record, State};
@@ -57,6 +58,10 @@ pub enum Decision {
 pub fn decide(record: &Record, incoming: &Incoming<'_>, now: Time) -> Decision {
     if record.is_expired(now) {
         return Decision::ClaimExpired(record.fence);
+    }
+    // A cancellation is no operation, so no request can equal it: it answers whatever comes under its key (P22).
+    if matches!(record.state, State::Finished { conclusion: Conclusion::Cancelled, .. }) {
+        return Decision::Replay;
     }
     if !record.fingerprint.matches(incoming.fingerprint) {
         return Decision::RefuseReused(Fingerprint::differs(&record.fingerprint, incoming.fingerprint));

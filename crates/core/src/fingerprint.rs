@@ -6,7 +6,9 @@
 //!    JSON that does not parse, or that a content encoding wraps. An ambiguous body has no fingerprint.
 //! 3. A stored fingerprint carries its algorithm's version and its key's id. A request is compared with it by
 //!    that version and that key ([`Fingerprint::like`]), never by today's.
-//! 4. With sealing keys all digests are HMACs: without them, somebody who reads the database could find short
+//! 4. Beside it stands a digest of the request's bytes as they came: it says "the same" of most repeats
+//!    without reading their JSON, and never "another".
+//! 5. With sealing keys all digests are HMACs: without them, somebody who reads the database could find short
 //!    bodies by trying (P23).
 //!
 //! What breaks it in deployment: something in front that rewrites bodies or paths differently on each
@@ -98,8 +100,12 @@ pub struct Fingerprint {
     algorithm: u8,
     key_id: Option<SealKeyId>,
     digest: [u8; 32],
+    verbatim: Verbatim,
     parts: Parts,
 }
+
+/// A digest of a request as its bytes came.
+type Verbatim = [u8; 16];
 
 impl Fingerprint {
     /// The fingerprint of a request, by the current algorithm and key.
@@ -108,15 +114,6 @@ impl Fingerprint {
     /// The body has more than one reading: `body-ambiguous`.
     pub fn of(request: &RequestParts<'_>, rules: &Rules) -> Result<Self, Ambiguous> {
         Self::by_key(request, rules, rules.keys.current())
-    }
-
-    /// As [`Fingerprint::of`], without what [`Fingerprint::differs`] needs: it compares the same, in half the time. Not
-    /// to be stored.
-    ///
-    /// # Errors
-    /// As [`Fingerprint::of`].
-    pub fn brief(request: &RequestParts<'_>, rules: &Rules) -> Result<Self, Ambiguous> {
-        Self::made(request, rules, rules.keys.current(), Differs::Off)
     }
 
     /// The fingerprint of a request, made as `stored` was made: only these two can be compared. Needed
@@ -153,15 +150,6 @@ impl Fingerprint {
         rules: &Rules,
         key: Option<&FingerprintKey>,
     ) -> Result<Self, Ambiguous> {
-        Self::made(request, rules, key, rules.differs)
-    }
-
-    fn made(
-        request: &RequestParts<'_>,
-        rules: &Rules,
-        key: Option<&FingerprintKey>,
-        differs: Differs,
-    ) -> Result<Self, Ambiguous> {
         let covered = Covered::read(request, &rules.fields)?;
         let mut digest = Digester::new(key);
         covered.feed(&mut digest);
@@ -169,7 +157,8 @@ impl Fingerprint {
             algorithm: ALGORITHM,
             key_id: key.map(|key| key.id.clone()),
             digest: digest.finish(),
-            parts: match differs {
+            verbatim: covered::verbatim(request, key),
+            parts: match rules.differs {
                 Differs::Named => covered.parts(key),
                 Differs::Off => Parts::default(),
             },
@@ -187,6 +176,15 @@ impl Fingerprint {
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.comparable(other) && self.digest == other.digest
+    }
+
+    /// Whether a request is, byte for byte, the one that this fingerprint was made of: then it matches, and its body
+    /// need not be read. Most repeats are such. `false` says nothing: the request may be the same, spelled differently,
+    /// or the key is not known here.
+    #[must_use]
+    pub fn is_verbatim(&self, request: &RequestParts<'_>, rules: &Rules) -> bool {
+        let key = self.key_id.as_ref().map(|id| rules.keys.find(id));
+        !matches!(key, Some(None)) && self.verbatim == covered::verbatim(request, key.flatten())
     }
 
     /// The names of what differs between the stored request and the new one: `:method`, `:path`, `:query`,
@@ -219,15 +217,16 @@ impl Fingerprint {
         &self.digest
     }
 
-    /// The stored form: the form's version 1, the algorithm, the key id behind its length, the digest, and
-    /// the short digests of the parts.
+    /// The stored form: the form's version 1, the algorithm, the key id behind its length, the digest, the
+    /// digest of the bytes as they came, and the short digests of the parts.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let parts = self.parts.as_bytes();
-        let mut bytes = Vec::with_capacity(67 + parts.len());
+        let mut bytes = Vec::with_capacity(83 + parts.len());
         bytes.extend_from_slice(&[STORED_VERSION, self.algorithm]);
         SealKeyId::write_stored(self.key_id.as_ref(), &mut bytes);
         bytes.extend_from_slice(&self.digest);
+        bytes.extend_from_slice(&self.verbatim);
         bytes.extend_from_slice(parts);
         bytes
     }
@@ -248,8 +247,10 @@ impl Fingerprint {
     fn decode_v1(bytes: &[u8]) -> Option<Self> {
         let (&algorithm, rest) = bytes.split_first()?;
         let (key_id, rest) = SealKeyId::split_stored(rest)?;
-        let (digest, parts) = rest.split_first_chunk()?;
-        Some(Self { algorithm, key_id, digest: *digest, parts: Parts::from_bytes(parts)? })
+        let (digest, rest) = rest.split_first_chunk()?;
+        let (verbatim, parts) = rest.split_first_chunk()?;
+        let (digest, verbatim) = (*digest, *verbatim);
+        Some(Self { algorithm, key_id, digest, verbatim, parts: Parts::from_bytes(parts)? })
     }
 }
 

@@ -128,6 +128,18 @@ proptest! {
         prop_assert_eq!(decision == Decision::Replay, promised);
     }
 
+    /// P22: a cancellation is no operation, so it answers whatever comes under its key.
+    #[test]
+    fn p22_a_cancelled_key_answers_every_request(
+        record in any_record(), effect in any_effect(), body in "[a-z]{0,9}", now in 0..200_000_i64,
+    ) {
+        let mut record = record;
+        let State::Finished { conclusion, .. } = &mut record.state else { return Ok(()) };
+        *conclusion = Conclusion::Cancelled;
+        prop_assume!(!record.is_expired(at(now)));
+        prop_assert_eq!(verdict(&record, body.as_bytes(), effect, at(now)), Decision::Replay);
+    }
+
     /// P10: a live attempt is never disturbed, and a deadline that cannot be read counts as alive (C4).
     #[test]
     fn c4_a_live_attempt_is_never_disturbed(record in any_record(), effect in any_effect(), now in 0..200_000_i64) {

@@ -54,7 +54,9 @@ fn check(stored: &RequestParts<'_>, new: &RequestParts<'_>, expected: &[&str]) {
 /// body = bytes([is_json]) + f(canonical_or_raw)
 /// digest = h(f(b"unavez/fingerprint/v1") + f(method) + f(path) + o(query) + o(essence) + o(encoding) + body)
 /// short = lambda name, value: h(b"part" + f(name) + value)[:8]
-/// stored = bytes([1, 1, len(key_id)]) + key_id + digest
+/// came = f(method) + f(path) + o(query) + o(content_type) + o(content_encoding) + f(raw_body)
+/// verbatim = h(f(b"unavez/verbatim/v1") + came)[:16]
+/// stored = bytes([1, 1, len(key_id)]) + key_id + digest + verbatim
 /// stored += short(b":method", method) + short(b":path", path) + short(b":query", o(query))
 /// stored += short(b":type", o(essence) + o(encoding))
 /// stored += bytes([len(members)]) + b"".join(bytes([len(n)]) + n + short(n, v) for n, v in members)
@@ -73,16 +75,16 @@ fn p5_digests_are_golden() {
     };
     assert_eq!(
         hex(fingerprint(&charge(B1))),
-        "010100eb394de62e4551b0d2b7f4fe3e3011d9b02b8691b90cb84d07dcc832a42a89238b4f54f29ec71dc9b39f4dcd72322cb61cc0cfaf41e8cb74ecc7a71ce95e87130306616d6f756e74d50020bf728815060863757272656e6379123e697fbe1cde08086f726465725f6964bb354d7e71df39c7"
+        "010100eb394de62e4551b0d2b7f4fe3e3011d9b02b8691b90cb84d07dcc832a42a89236d9c176e120f667fd4b0813befd09ac48b4f54f29ec71dc9b39f4dcd72322cb61cc0cfaf41e8cb74ecc7a71ce95e87130306616d6f756e74d50020bf728815060863757272656e6379123e697fbe1cde08086f726465725f6964bb354d7e71df39c7"
     );
     assert_eq!(
         hex(fingerprint(&raw)),
-        "010100e25fd6c3e0e12f5825032d53c5977a05baf1950c3d9b1aec2342abfd905ccca78b4f54f29ec71dc9b39f4dcd72322cb63e1fd6beed2ddb215193d803909a0997ff3e82caa78dac160f"
+        "010100e25fd6c3e0e12f5825032d53c5977a05baf1950c3d9b1aec2342abfd905ccca75c6f051885b73f502c45c807512c86b68b4f54f29ec71dc9b39f4dcd72322cb63e1fd6beed2ddb215193d803909a0997ff3e82caa78dac160f"
     );
     let rules = Rules { keys: keys(&key_line("k-1", "1")), ..Rules::default() };
     assert_eq!(
         hex(Fingerprint::of(&charge(B1), &rules).unwrap()),
-        "0101036b2d31b5d73f85415acc730193a09bb88eeacef6bd09cef9984d11b694c28b47be314a8ef6d769729fc93f1bfaf985c465e518b2d1ce25098c1ce6fd9dcb4739c8130d0306616d6f756e74abdc423d383ea9720863757272656e63795d6c2e40c500a5b1086f726465725f69648417631fef31cb47"
+        "0101036b2d31b5d73f85415acc730193a09bb88eeacef6bd09cef9984d11b694c28b47be314ad8d674cab036abd3f857a4fbbc2ce9248ef6d769729fc93f1bfaf985c465e518b2d1ce25098c1ce6fd9dcb4739c8130d0306616d6f756e74abdc423d383ea9720863757272656e63795d6c2e40c500a5b1086f726465725f69648417631fef31cb47"
     );
 }
 
@@ -232,6 +234,48 @@ fn p6_many_or_long_names_are_one_body() {
     assert!(size < 100, "{size}");
 }
 
+/// P5: a repeat byte for byte is known without its JSON being read; one that is spelled differently is the same request,
+/// and has to be read.
+#[test]
+fn p5_a_repeat_is_verbatim_only_byte_for_byte() {
+    let request = RequestParts { query: Some("a=1"), content_encoding: Some("identity"), ..charge(B1) };
+    let others = [
+        RequestParts { method: "PATCH", ..request },
+        RequestParts { path: "/v1/charge", ..request },
+        RequestParts { query: Some("a=2"), ..request },
+        RequestParts { query: None, ..request },
+        RequestParts { content_type: Some("application/json;charset=utf-8"), ..request },
+        RequestParts { content_type: None, ..request },
+        RequestParts { content_encoding: Some("IDENTITY"), ..request },
+        RequestParts { content_encoding: None, ..request },
+        RequestParts { body: br#"{"amount":2500,"currency":"EUR","order_id":"o-1001"} "#, ..request },
+        RequestParts { body: b"", ..request },
+    ];
+    for keys in [FingerprintKeys::default(), keys(&key_line("k", "1"))] {
+        let rules = Rules { keys, ..Rules::default() };
+        let stored = Fingerprint::of(&request, &rules).unwrap();
+        assert!(stored.is_verbatim(&request, &rules));
+        for other in &others {
+            assert!(!stored.is_verbatim(other, &rules), "{other:?}");
+        }
+    }
+}
+
+/// P23: what was stored under another key says nothing, unless that key is still there.
+#[test]
+fn p23_verbatim_repeats_are_told_by_the_key_of_their_record() {
+    let (old, new) = (key_line("2025", "a"), key_line("2026", "b"));
+    let request = charge(B1);
+    let before = Rules { keys: keys(&old), ..Rules::default() };
+    let stored = Fingerprint::of(&request, &before).unwrap();
+    let after = Rules { keys: keys(&(new.clone() + &old)), ..Rules::default() };
+    assert!(stored.is_verbatim(&request, &after));
+    for without in [Rules { keys: keys(&new), ..Rules::default() }, Rules::default()] {
+        assert!(!stored.is_verbatim(&request, &without));
+    }
+    assert!(!fingerprint(&request).is_verbatim(&charge(b"{}"), &after));
+}
+
 /// P23: a mismatch is still a mismatch, but nothing is kept to explain it.
 #[test]
 fn p23_differs_can_be_switched_off() {
@@ -239,7 +283,7 @@ fn p23_differs_can_be_switched_off() {
     let [stored, new] = [B1, b"{}"].map(|body| Fingerprint::of(&charge(body), &off).unwrap());
     assert!(!stored.matches(&new));
     assert!(Fingerprint::differs(&stored, &new).is_empty());
-    assert_eq!(stored.encode().len(), 3 + 32);
+    assert_eq!(stored.encode().len(), 3 + 32 + 16);
     let named = fingerprint(&charge(b"{}"));
     assert!(new.matches(&named));
     assert!(Fingerprint::differs(&stored, &named).is_empty());
@@ -317,7 +361,7 @@ fn p5_the_stored_form_reads_back_and_nothing_else_does() {
             let fingerprint = Fingerprint::of(&charge(body), &rules).unwrap();
             let bytes = fingerprint.encode();
             assert_eq!(Fingerprint::decode(&bytes), Ok(fingerprint));
-            let without_parts = 3 + usize::from(bytes[2]) + 32;
+            let without_parts = 3 + usize::from(bytes[2]) + 32 + 16;
             for end in (0..bytes.len()).filter(|end| *end != without_parts) {
                 assert_eq!(
                     Fingerprint::decode(&bytes[..end]),

@@ -133,7 +133,8 @@ impl Default for Limits {
     }
 }
 
-/// What happens to a second charge of an order under another key. Charges that were declined do not count.
+/// What happens to a second charge of an order under another key, judged before every send. Declined, voided and
+/// wholly refunded charges do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SameOrder {
     /// It runs.
@@ -141,7 +142,7 @@ pub enum SameOrder {
     /// It runs, is counted as a suspected duplicate, and logged.
     #[default]
     Warn,
-    /// It is refused: 409 `order-already-charged`, final.
+    /// It is refused: 409 `order-already-charged`, final; while the other one is not decided, 409 `outcome-pending`.
     Refuse,
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, response};
 use jiff::Timestamp;
-use unavez_core::answer::{Answer, Content, Headers, NotKept, describes_body, is_kept};
+use unavez_core::answer::{self, Answer, Content, Headers, NotKept, describes_body, is_kept};
 use unavez_core::problem::Code;
 use unavez_core::record::{Record, State};
 use unavez_core::seal::{OpenError, Owner, SealKeys};
@@ -52,7 +52,7 @@ fn kept_headers(headers: &HeaderMap) -> Headers {
         // The layer stands inside compression, so bodies are identity-encoded; a handler that encodes by itself keeps
         // its label, or its bytes would come back under a wrong one.
         .filter(|(name, _)| is_kept(name.as_str(), &declared) || **name == CONTENT_ENCODING)
-        .map(|(name, value)| (name.as_str().into(), Bytes::copy_from_slice(value.as_bytes())))
+        .map(|(name, value)| (answer::header_name(name.as_str()), Bytes::copy_from_slice(value.as_bytes())))
         .collect()
 }
 
@@ -111,8 +111,12 @@ pub fn restore(status: u16, content: &Content) -> Response<Body> {
     }
 }
 
+/// What else an answer is given on its way out: the marks, the request's id, the length. One room for all is cheaper
+/// than a move to a larger one.
+const MORE_HEADERS: usize = 4;
+
 fn restore_headers(from: &Headers, into: &mut HeaderMap) {
-    into.reserve(from.len());
+    into.reserve(from.len() + MORE_HEADERS);
     for (name, value) in from {
         let value = HeaderValue::from_maybe_shared(value.clone());
         if let (Some(name), Ok(value)) = (header_name(name), value) {

@@ -15,7 +15,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +29,7 @@ use unavez_core::fingerprint::{Fingerprint, NotComparable, RequestParts};
 use unavez_core::identity::{Realm, RecordId, Tenant};
 use unavez_core::key::Key;
 use unavez_core::problem::Code;
+use unavez_core::record::Record;
 
 use crate::body::{Body, BoxError};
 use crate::headers::{IDEMPOTENCY_KEY, PREFER, strip_marks};
@@ -253,7 +254,8 @@ impl Door {
         };
         let (head, body) = request.into_parts();
         let body = read::whole(&head.headers, body, self.0.body_bytes_max).await?;
-        Ok(self.enter(realm, tenant, key, head, body, |_| false))
+        let id = RecordId::of(realm, &tenant, &key);
+        Ok(self.enter(Keyed { id, tenant, key }, head, body))
     }
 
     /// As [`Door::admit`], for a body that was read already; the cap is then the reader's affair.
@@ -267,58 +269,41 @@ impl Door {
         head: Parts,
         body: Bytes,
     ) -> Result<Entry<Bytes>, Problem> {
-        self.admit_known(realm, tenant, head, body, |_| false)
+        Ok(match self.keyed(realm, &tenant, &head)? {
+            Some(keyed) => self.enter(keyed, head, body),
+            None => Entry::Keyless(Request::from_parts(head, body)),
+        })
     }
 
-    /// As [`Door::admit_whole`], for a service that remembers recent records: `is_known` says whether it has one under
-    /// this id. Such a request is most likely a plain repeat, and what only a claim or a mismatch needs of its
-    /// fingerprint is made when one of them asks.
+    /// The name of the record that a request asks for. `None`: there is no key, and the route does not need one.
     ///
     /// # Errors
-    /// As [`Door::admit_whole`].
-    pub fn admit_known(
-        &self,
-        realm: &Realm,
-        tenant: Tenant,
-        head: Parts,
-        body: Bytes,
-        is_known: impl FnOnce(RecordId) -> bool,
-    ) -> Result<Entry<Bytes>, Problem> {
-        match self.key(&head.headers)? {
-            Some(key) => Ok(self.enter(realm, tenant, key, head, body, is_known)),
-            None => Ok(Entry::Keyless(Request::from_parts(head, body))),
-        }
+    /// 400 for the key.
+    pub fn keyed(&self, realm: &Realm, tenant: &Tenant, head: &Parts) -> Result<Option<Keyed>, Problem> {
+        let key = self.key(&head.headers)?;
+        Ok(key.map(|key| Keyed { id: RecordId::of(realm, tenant, &key), tenant: tenant.clone(), key }))
     }
 
-    fn enter<B>(
-        &self,
-        realm: &Realm,
-        tenant: Tenant,
-        key: Key,
-        mut head: Parts,
-        body: Bytes,
-        is_known: impl FnOnce(RecordId) -> bool,
-    ) -> Entry<B> {
+    /// As [`Door::admit_whole`], for a request whose record was looked up before.
+    #[must_use]
+    pub fn admit_keyed(&self, keyed: Keyed, head: Parts, body: Bytes) -> Entry<Bytes> {
+        self.enter(keyed, head, body)
+    }
+
+    /// Whether a request is, byte for byte, the one that a record was claimed with: then it may be answered by what the
+    /// record says, without a look into its body. `false` says nothing.
+    #[must_use]
+    pub fn is_verbatim(&self, claimed_with: &Fingerprint, head: &Parts, body: &[u8]) -> bool {
+        claimed_with.is_verbatim(&parts(head, body), &self.0.rules)
+    }
+
+    fn enter<B>(&self, keyed: Keyed, mut head: Parts, body: Bytes) -> Entry<B> {
         strip_marks(&mut head.headers);
-        let id = RecordId::of(realm, &tenant, &key);
+        let Keyed { id, tenant, key } = keyed;
         let rules = &self.0.rules;
-        let made = match is_known(id) {
-            true => Fingerprint::brief(&parts(&head, &body), rules).map(Digested::Brief),
-            false => Fingerprint::of(&parts(&head, &body), rules).map(Digested::Whole),
-        };
-        match made {
-            Ok(digested) => {
-                let fingerprint = OnceLock::new();
-                Entry::Admitted(Admitted {
-                    door: self.clone(),
-                    id,
-                    tenant,
-                    key,
-                    digested,
-                    fingerprint,
-                    head,
-                    body,
-                })
+        match Fingerprint::of(&parts(&head, &body), rules) {
+            Ok(fingerprint) => {
+                Entry::Admitted(Admitted { door: self.clone(), id, tenant, key, fingerprint, head, body })
             }
             Err(ambiguous) => {
                 let problem = Problem::new(Code::BodyAmbiguous).with_detail(ambiguous.to_string());
@@ -331,6 +316,28 @@ impl Door {
 impl fmt::Debug for Door {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Door").field("route", &self.0.route).finish_non_exhaustive()
+    }
+}
+
+/// Whose key a request has, and the record it names.
+#[derive(Debug)]
+pub struct Keyed {
+    id: RecordId,
+    tenant: Tenant,
+    key: Key,
+}
+
+impl Keyed {
+    /// Names the record.
+    #[must_use]
+    pub const fn id(&self) -> RecordId {
+        self.id
+    }
+
+    /// Whether a record is this key's: the id is a hash, and a hash alone never decides whose record it is (P4).
+    #[must_use]
+    pub fn owns(&self, record: &Record) -> bool {
+        record.tenant == self.tenant && record.key == self.key
     }
 }
 
@@ -362,18 +369,9 @@ pub struct Admitted {
     id: RecordId,
     tenant: Tenant,
     key: Key,
-    digested: Digested,
-    /// Made on demand where only the brief one is there.
-    fingerprint: OnceLock<Box<Fingerprint>>,
+    fingerprint: Fingerprint,
     head: Parts,
     body: Bytes,
-}
-
-/// The fingerprint as it was made at the door.
-enum Digested {
-    /// Enough to be compared.
-    Brief(Fingerprint),
-    Whole(Fingerprint),
 }
 
 impl Admitted {
@@ -397,22 +395,8 @@ impl Admitted {
 
     /// The request's digest, by the current algorithm and key.
     #[must_use]
-    pub fn fingerprint(&self) -> &Fingerprint {
-        match &self.digested {
-            Digested::Whole(fingerprint) => fingerprint,
-            Digested::Brief(_) => self.fingerprint.get_or_init(|| {
-                let made = Fingerprint::of(&parts(&self.head, &self.body), &self.door.0.rules);
-                Box::new(made.expect("the same body had a fingerprint before"))
-            }),
-        }
-    }
-
-    /// As [`Admitted::fingerprint`], but perhaps without what names a difference: for a comparison, never to be stored.
-    #[must_use]
-    pub const fn brief_fingerprint(&self) -> &Fingerprint {
-        match &self.digested {
-            Digested::Brief(fingerprint) | Digested::Whole(fingerprint) => fingerprint,
-        }
+    pub const fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
     }
 
     /// The request's head, without forged marks.
@@ -455,8 +439,8 @@ impl Admitted {
         &self,
         stored: &Fingerprint,
     ) -> Result<Cow<'_, Fingerprint>, NotComparable> {
-        if stored.comparable(self.brief_fingerprint()) {
-            return Ok(Cow::Borrowed(self.fingerprint()));
+        if stored.comparable(&self.fingerprint) {
+            return Ok(Cow::Borrowed(&self.fingerprint));
         }
         Fingerprint::like(stored, &parts(&self.head, &self.body), &self.door.0.rules).map(Cow::Owned)
     }

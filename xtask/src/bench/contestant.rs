@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -17,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A running server. Dropped without [`Contestant::stop`] it is killed, so that no failure leaves one behind.
 pub(crate) struct Contestant {
     process: Child,
-    url: String,
+    address: SocketAddr,
 }
 
 impl Contestant {
@@ -35,9 +36,9 @@ impl Contestant {
             .map_err(|error| Failure::lacking(format!("cannot run `{shown}`: {error}")))?;
         let output = process.stdout.take().expect("standard output was asked to be piped");
         let first_line = first_line_of(output);
-        let mut contestant = Self { process, url: String::new() };
         let line = first_line.recv_timeout(PATIENCE).ok();
-        let Some(url) = line.as_deref().and_then(address_in) else {
+        let Some(address) = line.as_deref().and_then(address_in) else {
+            end(&mut process);
             let said = std::fs::read_to_string(log).unwrap_or_default();
             let first = line.unwrap_or_default();
             return Err(Failure::lacking(format!(
@@ -45,12 +46,15 @@ impl Contestant {
                 said.trim()
             )));
         };
-        contestant.url = url.to_owned();
-        Ok(contestant)
+        Ok(Self { process, address })
     }
 
-    pub(crate) fn url(&self) -> &str {
-        &self.url
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// What the process has used so far.
@@ -76,10 +80,14 @@ impl Contestant {
 
 impl Drop for Contestant {
     fn drop(&mut self) {
-        // Both fail when the process has ended already, which is what is wanted.
-        self.process.kill().ok();
-        self.process.wait().ok();
+        end(&mut self.process);
     }
+}
+
+fn end(process: &mut Child) {
+    // Both fail when the process has ended already, which is what is wanted.
+    process.kill().ok();
+    process.wait().ok();
 }
 
 /// The first line, from a thread that goes on reading: a server whose pipe is full stands still.
@@ -94,8 +102,8 @@ fn first_line_of(output: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     receiver
 }
 
-fn address_in(line: &str) -> Option<&str> {
-    line.strip_prefix("listening on ").filter(|url| url.starts_with("http://"))
+fn address_in(line: &str) -> Option<SocketAddr> {
+    line.strip_prefix("listening on http://")?.parse().ok()
 }
 
 /// The caller's own settings for the service must not decide what is measured.

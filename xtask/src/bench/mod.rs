@@ -6,29 +6,54 @@
 //!    the median of the runs, with its range.
 //! 3. The same generator (`unavez bench`) sends the same bodies to all. Databases lie in the target folder, on a real
 //!    disk, and are deleted at the end.
+//! 4. Keys that a stretch of load repeats are charged before what it uses is counted.
 //!
 //! No test asserts a speed. `--check` is for a person, or a machine that does nothing else.
 
 mod contestant;
+mod generator;
 mod probe;
 mod race;
+mod recovery;
 mod report;
+mod table;
 
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::bench::generator::{Answers, Mode};
 use crate::bench::race::Race;
 use crate::failure::Failure;
 use crate::shell;
 use crate::workspace::Workspace;
 
-/// Measure the service against a bare axum server, in one run
+/// Measure the service and its middleware against a bare axum server, in one run
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  cargo xtask bench
+      every contestant at 16, 64 and 256 connections, three times in turn
+  cargo xtask bench --quick
+  cargo xtask bench --only bare-axum,middleware-memory --connections 64
+      what the middleware costs a handler: the column \"over bare\" is its processor time
+  cargo xtask bench --recovery 100000
+      how fast lost outcomes are found out, and what that costs callers meanwhile")]
 pub(crate) struct Args {
     /// A first look instead of a measurement: 2 s per figure, 100,000 keys, one run, 64 connections
     #[arg(long)]
     quick: bool,
+
+    /// Instead: let this many charges lose their outcome, and measure how fast it is found out, alone and beside new
+    /// charges, which --seconds and the first of --connections are then about
+    #[arg(long, value_name = "N", conflicts_with_all = ["quick", "keys", "only", "check"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(2..))]
+    recovery: Option<u64>,
+
+    /// Leave out the other contestants
+    #[arg(long, value_name = "NAME,NAME", value_enum, value_delimiter = ',', num_args = 1..)]
+    only: Vec<Subject>,
 
     /// How long each figure is measured [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -42,8 +67,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
 
-    /// How many connections the generator keeps
-    #[arg(long, value_name = "N,N", value_delimiter = ',', num_args = 1.., default_values_t = [64, 256])]
+    /// How many connections the generator keeps, one figure for each [default: 16,64,256]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', num_args = 1..)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     connections: Vec<u32>,
 
@@ -53,7 +78,7 @@ pub(crate) struct Args {
 
     /// Write the JSON document to this file too
     #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    json: Option<PathBuf>,
 
     /// Exit 1 if a new charge or a replay at 64 connections falls below its share of bare axum
     #[arg(long)]
@@ -72,64 +97,64 @@ struct Plan {
     keys: u64,
     runs: u64,
     connections: Vec<u32>,
+    subjects: Vec<Subject>,
 }
 
 impl Plan {
     fn of(args: &Args) -> Self {
         let (seconds, keys, runs) = if args.quick { (2, 100_000, 1) } else { (10, 2_000_000, 3) };
-        let connections = if args.quick {
-            args.connections.iter().take(1).copied().collect()
-        } else {
-            args.connections.clone()
-        };
+        let keys = args.keys.unwrap_or(keys);
+        let is_asked_for = |subject: &Subject| args.only.is_empty() || args.only.contains(subject);
+        let takes_part =
+            |subject: &Subject| is_asked_for(subject) && (keys > 0 || *subject != Subject::UnavezLoaded);
         Self {
             seconds: args.seconds.unwrap_or(seconds),
-            keys: args.keys.unwrap_or(keys),
+            keys: if is_asked_for(&Subject::UnavezLoaded) { keys } else { 0 },
             runs: args.runs.unwrap_or(runs),
-            connections,
+            connections: connections(args),
+            subjects: Subject::value_variants().iter().copied().filter(takes_part).collect(),
         }
     }
 }
 
-/// What the generator asks for: keys never seen, keys it has already charged, or half of each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Mode {
-    New,
-    Replay,
-    Mixed,
+fn connections(args: &Args) -> Vec<u32> {
+    let by_default: &[u32] = if args.quick || args.recovery.is_some() { &[64] } else { &[16, 64, 256] };
+    if args.connections.is_empty() { by_default.to_vec() } else { args.connections.clone() }
 }
 
-impl Mode {
-    fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Replay => "replay",
-            Self::Mixed => "mixed",
-        }
-    }
-}
-
-/// Who answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// Who answers, in the order of their turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 enum Subject {
+    /// Parses JSON and answers 201
     BareAxum,
-    /// The service on a database that is new in every turn.
+    /// The same handler behind the layer, on the memory store
+    MiddlewareMemory,
+    /// The same handler behind the layer as a recoverable route, on SQLite: two commits, no call outside
+    MiddlewareSqlite,
+    /// The service on a database that is new in every turn
     UnavezEmpty,
-    /// The service on the database that was loaded beforehand, and grows from turn to turn.
-    UnavezLoaded,
-    /// The service on a new database, with the sandbox acquirer in a process of its own: two commits here, and a call.
+    /// The service on a new database, with the sandbox acquirer in a process of its own: two commits here, and a call
     UnavezSandbox,
+    /// The service on the database that was loaded beforehand, and grows from turn to turn
+    UnavezLoaded,
 }
 
 impl Subject {
     /// A server without memory cannot tell a repeat from a new key.
     fn modes(self) -> &'static [Mode] {
         match self {
-            Self::BareAxum => &[Mode::New],
+            Self::BareAxum | Self::UnavezSandbox => &[Mode::New],
+            Self::MiddlewareMemory | Self::MiddlewareSqlite => &[Mode::New, Mode::Replay],
             Self::UnavezEmpty | Self::UnavezLoaded => &[Mode::New, Mode::Replay, Mode::Mixed],
-            Self::UnavezSandbox => &[Mode::New],
+        }
+    }
+
+    const fn answers(self) -> Answers {
+        match self {
+            Self::BareAxum => Answers::Any,
+            Self::MiddlewareMemory | Self::MiddlewareSqlite => Answers::WithKeys,
+            Self::UnavezEmpty | Self::UnavezLoaded | Self::UnavezSandbox => Answers::OfTheService,
         }
     }
 }
@@ -152,15 +177,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(), Failure> {
         .prefix("bench-")
         .tempdir_in(&workspace.target)
         .map_err(|error| Failure::file("make a folder in", &workspace.target, &error))?;
-    let race = Race { binaries: workspace.target.join("release"), folder: folder.path(), plan: &plan };
-    let report = race.run()?;
-    if let Some(path) = &args.out {
-        std::fs::write(path, report.to_json()).map_err(|error| Failure::file("write", path, &error))?;
+    let binaries = workspace.target.join("release");
+    if let Some(attempts) = args.recovery {
+        let Plan { seconds, runs, ref connections, .. } = plan;
+        let plan = recovery::Plan { attempts, seconds, connections: connections[0], runs };
+        return told(args, &recovery::run(plan, &binaries.join("unavez"), folder.path())?);
     }
-    match args.format {
-        Format::Table => println!("{report}"),
-        Format::Json => println!("{}", report.to_json()),
-    }
+    let report = Race::new(&binaries, folder.path(), &plan).run()?;
+    told(args, &report)?;
     let missed = report.missed();
     if args.check && !missed.is_empty() {
         return Err(Failure::check(missed.join("\n")));
@@ -168,8 +192,22 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Shows a report in the form that was asked for.
+fn told(args: &Args, report: &(impl Serialize + std::fmt::Display)) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(report).expect("numbers and names always have a JSON form");
+    if let Some(path) = &args.json {
+        std::fs::write(path, &json).map_err(|error| Failure::file("write", path, &error))?;
+    }
+    match args.format {
+        Format::Table => println!("{report}"),
+        Format::Json => println!("{json}"),
+    }
+    Ok(())
+}
+
 fn build(workspace: &Workspace) -> Result<(), Failure> {
-    let packages = ["--package", "unavez", "--package", "contestant-bare-axum"];
+    let packages =
+        ["--package", "unavez", "--package", "contestant-bare-axum", "--package", "contestant-middleware"];
     shell::run(workspace.cargo(&["build", "--locked", "--release"]).args(packages))
 }
 
@@ -187,13 +225,13 @@ mod tests {
 
     fn plan(line: &str) -> (u64, u64, u64, Vec<u32>) {
         let bench = Bench::try_parse_from(line.split(' ')).unwrap();
-        let Plan { seconds, keys, runs, connections } = Plan::of(&bench.args);
+        let Plan { seconds, keys, runs, connections, .. } = Plan::of(&bench.args);
         (seconds, keys, runs, connections)
     }
 
     #[test]
     fn a_measurement_is_three_turns_on_two_million_keys() {
-        assert_eq!(plan("bench"), (10, 2_000_000, 3, vec![64, 256]));
+        assert_eq!(plan("bench"), (10, 2_000_000, 3, vec![16, 64, 256]));
     }
 
     #[test]
@@ -201,5 +239,23 @@ mod tests {
         assert_eq!(plan("bench --quick"), (2, 100_000, 1, vec![64]));
         assert_eq!(plan("bench --quick --keys 0 --runs 3"), (2, 0, 3, vec![64]));
         assert_eq!(plan("bench --connections 8,16"), (10, 2_000_000, 3, vec![8, 16]));
+        assert_eq!(plan("bench --recovery 9"), (10, 2_000_000, 3, vec![64]));
+    }
+
+    #[test]
+    fn contestants_are_all_or_those_asked_for_and_none_is_loaded_with_nothing() {
+        let subjects = |line: &str| Plan::of(&Bench::try_parse_from(line.split(' ')).unwrap().args).subjects;
+        assert_eq!(subjects("bench"), Subject::value_variants());
+        assert!(!subjects("bench --keys 0").contains(&Subject::UnavezLoaded));
+        assert_eq!(
+            subjects("bench --only middleware-memory,bare-axum"),
+            [Subject::BareAxum, Subject::MiddlewareMemory]
+        );
+    }
+
+    #[test]
+    fn recovery_is_a_measurement_of_its_own() {
+        assert!(Bench::try_parse_from(["bench", "--recovery", "100", "--check"]).is_err());
+        assert!(Bench::try_parse_from(["bench", "--recovery", "1"]).is_err());
     }
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::bench::probe;
-use crate::bench::{Mode, Subject};
+use crate::bench::generator::Mode;
+use crate::bench::table::{Spread, table};
+use crate::bench::{Subject, probe};
 use crate::failure::Failure;
 
 /// The least share of bare axum at [`CHECKED_CONNECTIONS`] that `--check` accepts.
@@ -20,6 +21,8 @@ pub(crate) struct Measured {
     pub(crate) subject: Subject,
     pub(crate) mode: Mode,
     pub(crate) connections: u32,
+    /// Counted from 1.
+    pub(crate) turn: u64,
     pub(crate) rps: f64,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
@@ -42,6 +45,11 @@ impl Machine {
     pub(crate) fn probe(folder: &Path) -> Result<Self, Failure> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self { processors, fsync_ms: probe::fsync_time(folder)?.as_secs_f64() * 1e3 })
+    }
+
+    #[cfg(test)]
+    pub(super) const fn sample() -> Self {
+        Self { processors: 2, fsync_ms: 0.09 }
     }
 }
 
@@ -75,40 +83,9 @@ struct Row {
     errors: u64,
     written_bytes: f64,
     cpu_us: f64,
+    /// Processor time beyond that of the bare contestant in the same turn.
+    cpu_over_bare_us: Option<Spread>,
     resident_mib: f64,
-}
-
-/// A median and what lies around it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Spread {
-    median: f64,
-    min: f64,
-    max: f64,
-}
-
-impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
-        let mut sorted: Vec<f64> = values.collect();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        let median = match sorted.len() {
-            0 => 0.0,
-            even if even % 2 == 0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
-            _ => sorted[middle],
-        };
-        let end = |value: Option<&f64>| value.copied().unwrap_or_default();
-        Self { median, min: end(sorted.first()), max: end(sorted.last()) }
-    }
-
-    /// The range stands there only if there is one.
-    fn shown(self, decimals: usize) -> String {
-        let Self { median, min, max } = self;
-        if min < max {
-            format!("{median:.decimals$} ({min:.decimals$}-{max:.decimals$})")
-        } else {
-            format!("{median:.decimals$}")
-        }
-    }
 }
 
 impl Report {
@@ -121,10 +98,6 @@ impl Report {
             }
         }
         Self { machine, seconds, keys, runs, rows }
-    }
-
-    pub(crate) fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("numbers and names always have a JSON form")
     }
 
     /// Every figure below its share, in words.
@@ -154,6 +127,9 @@ fn share_of(subject: Subject, mode: Mode) -> Option<f64> {
     if subject == Subject::UnavezSandbox {
         return Some(SANDBOX_SHARE);
     }
+    if !matches!(subject, Subject::UnavezEmpty | Subject::UnavezLoaded) {
+        return None;
+    }
     SHARES.iter().find(|(of, _)| *of == mode).map(|(_, least)| *least)
 }
 
@@ -163,11 +139,12 @@ fn is_row(measured: &Measured, subject: Subject, mode: Mode, connections: u32) -
 
 fn row(first: &Measured, all: &[Measured]) -> Row {
     let turns = || all.iter().filter(|one| is_row(one, first.subject, first.mode, first.connections));
-    let bare = Spread::of(
-        all.iter()
-            .filter(|one| is_row(one, Subject::BareAxum, Mode::New, first.connections))
-            .map(|one| one.rps),
-    );
+    let bare = || all.iter().filter(|one| is_row(one, Subject::BareAxum, Mode::New, first.connections));
+    let bare_rps = Spread::of(bare().map(|one| one.rps)).median;
+    let over_bare = turns().filter_map(|one| {
+        let beside = bare().find(|bare| bare.turn == one.turn)?;
+        Some(one.cpu_us - beside.cpu_us)
+    });
     let rps = Spread::of(turns().map(|one| one.rps));
     let median = |figure: fn(&Measured) -> f64| Spread::of(turns().map(figure)).median;
     Row {
@@ -175,20 +152,23 @@ fn row(first: &Measured, all: &[Measured]) -> Row {
         mode: first.mode,
         connections: first.connections,
         rps,
-        of_bare: (bare.median > 0.0).then(|| rps.median / bare.median),
+        of_bare: (bare_rps > 0.0).then(|| rps.median / bare_rps),
         p50_ms: median(|one| one.p50_ms),
         p99_ms: Spread::of(turns().map(|one| one.p99_ms)),
         p999_ms: median(|one| one.p999_ms),
         errors: turns().map(|one| one.errors).sum(),
         written_bytes: median(|one| one.written_bytes),
         cpu_us: median(|one| one.cpu_us),
+        cpu_over_bare_us: (bare_rps > 0.0).then(|| Spread::of(over_bare)),
         resident_mib: median(|one| one.resident_mib),
     }
 }
 
-fn name(subject: Subject) -> &'static str {
+pub(super) const fn name(subject: Subject) -> &'static str {
     match subject {
         Subject::BareAxum => "bare axum",
+        Subject::MiddlewareMemory => "middleware, memory",
+        Subject::MiddlewareSqlite => "middleware, sqlite",
         Subject::UnavezEmpty => "unavez, empty",
         Subject::UnavezLoaded => "unavez, loaded",
         Subject::UnavezSandbox => "unavez, sandbox beside",
@@ -198,10 +178,8 @@ fn name(subject: Subject) -> &'static str {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { machine, seconds, keys, runs, rows } = self;
-        writeln!(
-            f,
-            "{machine}; runs: {runs} of {seconds} s each, medians (range); loaded: {keys} keys beforehand\n"
-        )?;
+        let loaded = if *keys > 0 { format!("; loaded: {keys} keys beforehand") } else { String::new() };
+        writeln!(f, "{machine}; runs: {runs} of {seconds} s each, medians (range){loaded}\n")?;
         let header = [
             "contestant",
             "asked",
@@ -214,41 +192,33 @@ impl fmt::Display for Report {
             "errors",
             "bytes written",
             "cpu us",
+            "over bare",
             "RSS MiB",
         ];
-        let cells: Vec<Vec<String>> =
-            [header.map(str::to_owned).to_vec()].into_iter().chain(rows.iter().map(cells)).collect();
-        let widths: Vec<usize> = (0..header.len())
-            .map(|column| cells.iter().map(|line| line[column].chars().count()).max().unwrap_or_default())
-            .collect();
-        for line in &cells {
-            let padded = line.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-                // Names to the left, numbers to the right.
-                if column < 2 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-            });
-            writeln!(f, "{}", padded.collect::<Vec<_>>().join("  ").trim_end())?;
-        }
+        writeln!(f, "{}", table(header, rows.iter().map(cells), 2))?;
         write!(
             f,
-            "\nbytes written to the device and processor time are per request, of the server's process;\nthose of replays \
-             include the making of the keys that are repeated"
+            "bytes written to the device and processor time are per request, of the server's process; over bare: \
+             processor\ntime beyond the bare contestant's in the same turn"
         )
     }
 }
 
-fn cells(row: &Row) -> Vec<String> {
-    vec![
+fn cells(row: &Row) -> [String; 13] {
+    let none = || "-".to_owned();
+    [
         name(row.subject).to_owned(),
         row.mode.name().to_owned(),
         row.connections.to_string(),
         row.rps.shown(0),
-        row.of_bare.map_or("-".to_owned(), |share| format!("{share:.2}")),
+        row.of_bare.map_or_else(none, |share| format!("{share:.2}")),
         format!("{:.2}", row.p50_ms),
         row.p99_ms.shown(2),
         format!("{:.2}", row.p999_ms),
         row.errors.to_string(),
         format!("{:.0}", row.written_bytes),
         format!("{:.1}", row.cpu_us),
+        row.cpu_over_bare_us.map_or_else(none, |over| over.shown(1)),
         format!("{:.0}", row.resident_mib),
     ]
 }
@@ -257,37 +227,32 @@ fn cells(row: &Row) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn measured(subject: Subject, mode: Mode, rps: f64) -> Measured {
+    fn measured(subject: Subject, mode: Mode, turn: u64, rps: f64) -> Measured {
         Measured {
             subject,
             mode,
             connections: 64,
+            turn,
             rps,
             p50_ms: 1.0,
             p99_ms: 2.0,
             p999_ms: 3.0,
             errors: 0,
             written_bytes: 4096.0,
-            cpu_us: 20.0,
+            cpu_us: 1e6 / rps,
             resident_mib: 50.0,
         }
     }
 
     fn report(new: f64, replay: f64) -> Report {
         let turns = [
-            measured(Subject::BareAxum, Mode::New, 90_000.0),
-            measured(Subject::UnavezLoaded, Mode::New, new),
-            measured(Subject::UnavezLoaded, Mode::Replay, replay),
-            measured(Subject::BareAxum, Mode::New, 110_000.0),
-            measured(Subject::BareAxum, Mode::New, 100_000.0),
+            measured(Subject::BareAxum, Mode::New, 1, 90_000.0),
+            measured(Subject::UnavezLoaded, Mode::New, 3, new),
+            measured(Subject::UnavezLoaded, Mode::Replay, 3, replay),
+            measured(Subject::BareAxum, Mode::New, 2, 110_000.0),
+            measured(Subject::BareAxum, Mode::New, 3, 100_000.0),
         ];
-        Report::of(Machine { processors: 2, fsync_ms: 0.09 }, 10, 2_000_000, 3, &turns)
-    }
-
-    #[test]
-    fn a_median_with_its_range() {
-        assert_eq!(Spread::of([3.0, 1.0, 2.0].into_iter()), Spread { median: 2.0, min: 1.0, max: 3.0 });
-        assert_eq!(Spread::of([4.0, 1.0].into_iter()), Spread { median: 2.5, min: 1.0, max: 4.0 });
+        Report::of(Machine::sample(), 10, 2_000_000, 3, &turns)
     }
 
     #[test]
@@ -311,9 +276,15 @@ mod tests {
 
     #[test]
     fn the_document_can_be_read_by_programs() {
-        let json: serde_json::Value = serde_json::from_str(&report(25_000.0, 70_000.0).to_json()).unwrap();
+        let json: serde_json::Value = serde_json::to_value(report(25_000.0, 70_000.0)).unwrap();
         assert_eq!(json["rows"][1]["subject"], "unavez-loaded");
         assert_eq!(json["rows"][1]["of_bare"], 0.25);
         assert_eq!(json["machine"]["processors"], 2);
+    }
+
+    #[test]
+    fn processor_time_is_held_against_the_bare_contestant_of_the_same_turn() {
+        let over = report(25_000.0, 70_000.0).rows[1].cpu_over_bare_us;
+        assert_eq!(over, Some(Spread::of([40.0 - 10.0].into_iter())));
     }
 }

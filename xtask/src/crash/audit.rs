@@ -124,8 +124,8 @@ mod tests {
     use serde_json::json;
 
     use super::super::deed::charge;
-    use super::super::wire::Message;
     use super::*;
+    use crate::wire::Message;
 
     fn told() -> Operation {
         let mut operation = Operation::new("a", charge("tok_approve"), None);

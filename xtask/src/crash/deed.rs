@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::dice::Dice;
-use super::wire::Message;
+use crate::wire::Message;
 
 /// In minor units: enough for many partial refunds.
 const CHARGE_AMOUNT: u64 = 2_500;

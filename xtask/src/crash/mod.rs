@@ -24,7 +24,6 @@ mod process;
 mod proxy;
 mod setting;
 mod weather;
-mod wire;
 mod world;
 
 use std::collections::BTreeMap;

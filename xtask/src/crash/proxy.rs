@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use super::process::pause;
 use super::weather::{Fate, Weather, digest};
-use super::wire::{self, Message};
 use crate::failure::Failure;
+use crate::wire::{self, Message};
 
 /// A proxy on a port of its own. Accepts until it is dropped.
 pub(crate) struct Proxy {

@@ -13,8 +13,8 @@ use super::deed::{Deed, Operation};
 use super::plan::{Blow, Plan, Victim, When, Wish};
 use super::process::{Found, Process, Program, copy_of, pause};
 use super::setting::{Network, Terms, WEBHOOK_SECRET, acquirer_flags, serve_flags};
-use super::wire::{self, Message};
 use crate::failure::Failure;
+use crate::wire::{self, Message};
 
 /// As much as a round may take. Far beyond what it does: it ends a round that has no end, and decides none.
 const PATIENCE: Duration = Duration::from_secs(60);

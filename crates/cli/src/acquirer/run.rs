@@ -23,7 +23,9 @@ pub(crate) fn run(args: &AcquirerArgs) -> Result<Exit, Failure> {
     check(args)?;
     let post = Post::of(args)?;
     args.log.start()?;
+    // What it does is done by its books' one thread; more threads than one before that would only wake each other.
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|error| Failure::unavailable(format!("the runtime cannot start: {error}")))?;

@@ -32,15 +32,15 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use self::pass::{Base, Checks, Pass, Window, Work};
+use self::pass::{Base, Checks, Expected, Pass, Window, Work};
 use self::report::{Report, Shape};
 use self::request::{Keys, Request, Target};
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, print_json, print_line};
 use crate::{client, duration, number};
 
-/// The longest that making the keys for replays may take.
-const PREPARE_MAX: Duration = Duration::from_secs(600);
+/// The longest that sending every key once may take.
+const ONCE_MAX: Duration = Duration::from_secs(600);
 
 /// Flags of `unavez bench`.
 #[derive(Args, Debug)]
@@ -51,6 +51,8 @@ Examples:
   unavez bench --mode replay --keys 100000
       repeats of 100,000 charges that are made beforehand
   unavez bench --mode mixed --replay-share 0.1 --seconds 60 --format json
+  unavez bench --mode lost --keys 100000
+      100,000 charges whose outcome the service has to find out later
   unavez bench --url http://127.0.0.1:3000 --any-answer
       any server that answers POST /v1/charges with 2xx
 
@@ -63,7 +65,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = Target::parse)]
     url: Target,
 
-    /// new: a new key each time; replay: keys that are charged already; mixed: both
+    /// new: a new key each time; replay: keys that are charged already; mixed: both; lost: new keys that a sandbox
+    /// executes without telling, each sent once
     #[arg(long, value_enum, default_value = "new", value_name = "MODE", hide_possible_values = true)]
     mode: Mode,
 
@@ -79,7 +82,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     warm_up: Duration,
 
-    /// How many keys are charged beforehand for replay and mixed
+    /// How many keys are charged beforehand for replay and mixed, or lost
     #[arg(long, value_name = "N", default_value = "10000", value_parser = number::within(1..=1_000_000_000_u64))]
     keys: u64,
 
@@ -125,6 +128,8 @@ pub(crate) enum Mode {
     Replay,
     /// Both
     Mixed,
+    /// Charges that a sandbox executes and answers with an error: their outcome is unknown until it is asked
+    Lost,
 }
 
 impl Mode {
@@ -133,6 +138,14 @@ impl Mode {
             Self::New => "new keys",
             Self::Replay => "replays",
             Self::Mixed => "new keys and replays",
+            Self::Lost => "lost outcomes",
+        }
+    }
+
+    const fn payment_method(self) -> &'static str {
+        match self {
+            Self::New | Self::Replay | Self::Mixed => "tok_approve",
+            Self::Lost => "tok_error_after",
         }
     }
 }
@@ -152,11 +165,12 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     if !args.i_know && !args.any_answer {
         refuse_real_money(&args.url)?;
     }
-    let known = if args.mode == Mode::New { 0 } else { args.keys };
-    if known > 0 {
-        prepare(&base, shape, known)?;
+    match args.mode {
+        Mode::Lost => return lose(args, &base, shape),
+        Mode::New => {}
+        Mode::Replay | Mode::Mixed => prepare(&base, shape, args.keys)?,
     }
-    measure(args, &base, shape, known)
+    measure(args, &base, shape)
 }
 
 /// Asks the server whether its money is play money, before the first charge.
@@ -172,9 +186,7 @@ fn refuse_real_money(url: &Target) -> Result<(), Failure> {
 
 /// Charges the keys that will be replayed.
 fn prepare(base: &Base, shape: Shape, keys: u64) -> Result<(), Failure> {
-    let now = Instant::now();
-    let pass = Pass::new(base, Work::Prepare { keys }, Window { from: now, until: now + PREPARE_MAX });
-    let outcome = threads::drive(pass, shape, "preparing keys")?;
+    let outcome = send_once(base, shape, keys, Expected::Either, "preparing keys")?;
     if outcome.interrupted {
         return Err(Failure::unavailable("stopped by Ctrl-C while the keys were made; nothing was measured"));
     }
@@ -185,7 +197,7 @@ fn prepare(base: &Base, shape: Shape, keys: u64) -> Result<(), Failure> {
         .with_help("--any-answer measures servers that do not answer 201; --api-key-file names a key"));
     }
     if outcome.tally.good() < keys {
-        let (made, limit) = (outcome.tally.good(), PREPARE_MAX.as_secs());
+        let (made, limit) = (outcome.tally.good(), ONCE_MAX.as_secs());
         return Err(Failure::unavailable(format!(
             "only {made} of {keys} keys were charged within {limit} s"
         )));
@@ -193,23 +205,45 @@ fn prepare(base: &Base, shape: Shape, keys: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-fn measure(args: &BenchArgs, base: &Base, shape: Shape, known: u64) -> Result<Exit, Failure> {
-    let replay_share = match args.mode {
-        Mode::New => 0.0,
-        Mode::Replay => 1.0,
-        Mode::Mixed => args.replay_share,
+/// Sends keys whose outcome nobody hears, until all are sent.
+fn lose(args: &BenchArgs, base: &Base, shape: Shape) -> Result<Exit, Failure> {
+    let outcome = send_once(base, shape, args.keys, Expected::Unknown, "losing outcomes")?;
+    report(args, shape, &outcome)
+}
+
+fn send_once(
+    base: &Base,
+    shape: Shape,
+    keys: u64,
+    expected: Expected,
+    what: &'static str,
+) -> Result<threads::Outcome, Failure> {
+    let from = Instant::now();
+    let pass = Pass::new(base, Work::Once { keys, expected }, Window { from, until: from + ONCE_MAX });
+    threads::drive(pass, shape, what)
+}
+
+fn measure(args: &BenchArgs, base: &Base, shape: Shape) -> Result<Exit, Failure> {
+    let (known, replay_share) = match args.mode {
+        Mode::New | Mode::Lost => (0, 0.0),
+        Mode::Replay => (args.keys, 1.0),
+        Mode::Mixed => (args.keys, args.replay_share),
     };
     let from = Instant::now() + args.warm_up;
     let window = Window { from, until: from + Duration::from_secs(args.seconds.into()) };
     let pass = Pass::new(base, Work::Measure { known, replay_share }, window);
     let outcome = threads::drive(pass, shape, "measuring")?;
+    report(args, shape, &outcome)
+}
+
+fn report(args: &BenchArgs, shape: Shape, outcome: &threads::Outcome) -> Result<Exit, Failure> {
     let report = Report::new(shape, &outcome.tally, outcome.measured, outcome.interrupted, outcome.load);
     if args.output.is_json() {
         print_json(&report)?;
     } else {
         print_line(report.text().trim_end())?;
     }
-    Ok(exit(&outcome))
+    Ok(exit(outcome))
 }
 
 fn exit(outcome: &threads::Outcome) -> Exit {
@@ -226,7 +260,7 @@ fn base(args: &BenchArgs) -> Result<Base, Failure> {
     let bearer = args.api_key_file.as_deref().map(client::read_api_key).transpose()?;
     Ok(Base {
         address: resolve(&args.url)?,
-        request: Request::new(&args.url, bearer.as_deref()),
+        request: Request::new(&args.url, bearer.as_deref(), args.mode.payment_method()),
         timeout: args.timeout,
         checks: if args.any_answer { Checks::AnyAnswer } else { Checks::Promises },
         keys: Keys::new(args.seed.unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0)),

@@ -84,9 +84,9 @@ const ORDER: &str = "00000000000040008000000000000000";
 
 impl Request {
     /// Builds the request for a target; `bearer` is the API key.
-    pub(super) fn new(target: &Target, bearer: Option<&str>) -> Self {
+    pub(super) fn new(target: &Target, bearer: Option<&str>, payment_method: &str) -> Self {
         let body = format!(
-            r#"{{"order_id":"bench-{ORDER}","amount":2500,"currency":"EUR","payment_method":"tok_approve"}}"#
+            r#"{{"order_id":"bench-{ORDER}","amount":2500,"currency":"EUR","payment_method":"{payment_method}"}}"#
         );
         let authorization = bearer.map_or_else(String::new, |key| format!("Authorization: Bearer {key}\r\n"));
         let head = format!(
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_stamped_request_is_a_valid_charge_of_about_120_bytes() {
         let target = Target::parse("http://localhost:1").expect("a URL");
-        let mut request = Request::new(&target, Some("secret"));
+        let mut request = Request::new(&target, Some("secret"), "tok_approve");
         let text = str::from_utf8(request.stamp(u128::MAX)).expect("ASCII").to_owned();
         let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
         assert!(head.starts_with("POST /v1/charges HTTP/1.1\r\nHost: localhost:1\r\n"));
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn the_same_key_makes_the_same_bytes_after_any_other() {
         let target = Target::parse("http://localhost:1").expect("a URL");
-        let mut request = Request::new(&target, None);
+        let mut request = Request::new(&target, None, "tok_approve");
         let keys = Keys::new(7);
         let first = request.stamp(keys.nth(1)).to_vec();
         assert_ne!(request.stamp(keys.nth(2)), first);

@@ -17,7 +17,6 @@ use unavez_payments::auth::Caller;
 use unavez_payments::books::trace::{charges_of_reference_on, charges_of_request_on};
 use unavez_payments::books::{
     Anomaly, BooksError, ChargeFilter, EventKind, KeyStatus, Marked, OperationHistory, Reason,
-    operations_of_charge_on,
 };
 use unavez_payments::charge::{Charge, ChargeId, RefundId, Status};
 use unavez_store::Store as _;
@@ -255,8 +254,7 @@ pub(super) async fn charge(
 
 /// What went outside for a charge, or followed it, in the order of the claims.
 async fn histories_of(desk: &Desk, charge: ChargeId) -> Result<Vec<OperationHistory>, BooksError> {
-    let read = desk.payments.store().read(move |connection| operations_of_charge_on(connection, charge));
-    read.await.map_err(BooksError::Store)
+    desk.payments.books().operations_of_charge(charge).await
 }
 
 /// A fragment as a sentence.

@@ -99,7 +99,9 @@ pub(super) const fn text(code: Code) -> Text {
         },
         Code::OutcomePending => Text {
             happened: "The acquirer has the operation and has not decided it yet, or it is too early to take its \
-                   \"not found\" for an answer: the request may still be on its way.",
+                   \"not found\" for an answer: the request may still be on its way. Or, with --same-order refuse, the order has \
+                   a charge under another key that is not decided: `resource` names it, and nothing was sent for \
+                   this one.",
             safe: "Repeating with the same key is safe. A new key would be a second charge if the first is approved.",
             next: "Repeat after Retry-After, or ask GET /v1/idempotency-keys/KEY. It is settled by a webhook or by \
                    the service's own questions, without you. Operators: `unavez trace KEY` shows what was heard so \
@@ -116,9 +118,8 @@ pub(super) const fn text(code: Code) -> Text {
         },
         Code::InvalidState => Text {
             happened: "The charge is in a state that does not allow this step: it is not authorized (to capture or \
-                   void), not captured (to refund), another capture or void of it is under way, or it was made with \
-                   another acquirer than the service has now. For a charge: the key was cancelled before any request \
-                   used it.",
+                   void), not captured (to refund), another capture or void of it is under way. For \
+                   a charge: the key was cancelled before any request used it.",
             safe: "Nothing was run; the refusal is final and repeated under this key.",
             next: "Read the charge: `detail` names the state it needs and the one it has. If a step is still wanted, \
                    ask for it under a new key, and after a step that was under way has ended.",
@@ -134,8 +135,8 @@ pub(super) const fn text(code: Code) -> Text {
         },
         Code::OrderAlreadyCharged => Text {
             happened: "The order has a charge under another key within --same-order-window, and the service runs \
-                   with --same-order refuse. Charges that were declined or voided do not count; one whose outcome is \
-                   open does.",
+                   with --same-order refuse. Charges that were declined, voided or refunded whole do not count; while \
+                   one is not decided, the answer is outcome-pending instead.",
             safe: "No second charge was made, and the refusal is final under this key. `resource` names the charge \
                    that exists.",
             next: "This is usually a key made anew on a retry: make the key once per operation and store it. If the \
@@ -172,7 +173,8 @@ pub(super) const fn text(code: Code) -> Text {
                    database file.",
         },
         Code::AcquirerUnavailable => Text {
-            happened: "The acquirer could not be reached: no connection was made, so certainly nothing was sent to it.",
+            happened: "The acquirer could not be reached: no connection was made, so certainly nothing was sent to it. \
+                   Or the charge of this step was made with another acquirer than the service has now.",
             safe: "Nothing was run, and the key is free again. What the operation had reserved is given back.",
             next: "Repeat after Retry-After with the same key and the same request.",
         },

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 use unavez_core::identity::Tenant;
-use unavez_payments::books::operation_on;
+use unavez_payments::books::{Places, operation_on};
 use unavez_payments::money::Currency;
 use unavez_store::{Cursor, Filter};
 
@@ -62,12 +62,12 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, Failure> {
     let page = viewer.read(|connection| {
         let filter = Filter { tenant: args.tenant.clone(), state: args.state };
         let (records, next) = viewer.list(&filter, args.after.map(Cursor), args.limit)?;
-        let now = wall_clock();
+        let (now, places) = (wall_clock(), Places::beside());
         let (mut keys, mut sums) = (Vec::new(), Vec::new());
         for record in &records {
             let mut row = Row::new(record, now);
             if row.age_seconds.is_some()
-                && let Some(operation) = operation_on(connection, record.id.operation_id())?
+                && let Some(operation) = operation_on(connection, &places, record.id.operation_id())?
             {
                 let amount = operation.amount.minor_units().into();
                 row = row.with_history(Some(&operation));

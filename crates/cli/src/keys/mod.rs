@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use unavez_core::identity::{RecordId, Tenant};
 use unavez_core::key::Key;
 use unavez_core::time::Time;
-use unavez_payments::books::{has_api_keys_on, operation_on};
+use unavez_payments::books::{Places, has_api_keys_on, operation_on};
 use unavez_store::sqlite::{OpenError, Viewer};
 
 use self::list::ListArgs;
@@ -98,7 +98,10 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
     };
     let (history, has_api_keys) = viewer
         .read(|connection| {
-            Ok((operation_on(connection, record.id.operation_id())?, has_api_keys_on(connection)?))
+            Ok((
+                operation_on(connection, &Places::beside(), record.id.operation_id())?,
+                has_api_keys_on(connection)?,
+            ))
         })
         .map_err(|error| Failure::unavailable(error.to_string()))?;
     let row = Row::new(&record, wall_clock()).with_history(history.as_ref());

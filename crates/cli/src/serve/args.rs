@@ -170,12 +170,15 @@ impl ServeArgs {
         Ok(settings)
     }
 
-    /// Limits of the connections, with certificate and key read.
+    /// Limits of the connections, with certificate and key read, and the threads they are driven on.
     pub(super) fn connection_limits(&self, settings: &Settings) -> Result<server::Limits, Failure> {
         Ok(server::Limits {
             connections_max: self.max_connections,
             drain_timeout: settings.timings.attempt_deadline(),
             tls: self.tls()?,
+            lanes: server::Lanes::start().map_err(|error| {
+                Failure::unavailable(format!("threads for connections cannot start: {error}"))
+            })?,
             ..server::Limits::default()
         })
     }

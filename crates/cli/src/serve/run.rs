@@ -60,7 +60,9 @@ async fn serve(args: &ServeArgs, settings: Settings, limits: server::Limits) -> 
         () = stop.asked() => return Ok(Exit::Done),
     };
     let served = accept(args, &payments, &limits, stop).await;
+    // What connections have left running needs their threads, which `limits` holds.
     payments.close().await;
+    drop(limits);
     served.map(|()| Exit::Done)
 }
 

@@ -54,6 +54,19 @@ fn measures_new_keys_replays_and_both() {
 }
 
 #[test]
+fn lost_outcomes_are_counted_and_left_for_recovery() {
+    let folder = folder();
+    let serve = Serve::start(folder.path());
+    let report = bench_with_care(serve.address, &["--mode", "lost", "--keys", "30"]).json(0);
+    assert_eq!(
+        (&report["mode"], &report["requests"], &report["errors"]),
+        (&"lost".into(), &30.into(), &0.into())
+    );
+    let list = serve.get("/v1/charges?status=created&limit=100", &[]).json();
+    assert_eq!(list["data"].as_array().unwrap().len(), 30, "{list}");
+}
+
+#[test]
 fn one_seed_sends_the_same_keys_and_bodies_again() {
     let folder = folder();
     let serve = Serve::start(folder.path());

@@ -4,9 +4,9 @@ use alloc::borrow::Cow;
 
 use sha2::digest::Update;
 
-use super::digester::{FingerprintKey, short};
+use super::digester::{Digester, FingerprintKey, short};
 use super::parts::{self, Parts};
-use super::{Ambiguous, Fields, RequestParts};
+use super::{Ambiguous, Fields, RequestParts, Verbatim};
 use crate::identity::frame;
 use crate::json::{self, Canonical, NotCanonical};
 
@@ -73,6 +73,21 @@ impl<'a> Covered<'a> {
             body => parts.with_whole_body(short(key, b"", |into| body.feed(into))),
         }
     }
+}
+
+/// The digest of a request as it came. Its input begins with another name than the whole's, so the two never meet.
+pub(super) fn verbatim(request: &RequestParts<'_>, key: Option<&FingerprintKey>) -> Verbatim {
+    let mut digest = Digester::new(key);
+    frame(&mut digest, b"unavez/verbatim/v1");
+    frame(&mut digest, request.method.as_bytes());
+    frame(&mut digest, request.path.as_bytes());
+    frame_optional(&mut digest, request.query);
+    frame_optional(&mut digest, request.content_type);
+    frame_optional(&mut digest, request.content_encoding);
+    frame(&mut digest, request.body);
+    let digest = digest.finish();
+    let (verbatim, _) = digest.split_first_chunk().expect("32 bytes start with 16");
+    *verbatim
 }
 
 impl<'a> Body<'a> {

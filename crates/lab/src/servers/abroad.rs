@@ -178,7 +178,7 @@ async fn charge(State(desk): State<Desk>, once: Once, Json(order): Json<Order>) 
             once.pending();
             (StatusCode::ACCEPTED, Json(json!({ "status": "pending" }))).into_response()
         }
-        Answer::NotFound | Answer::CannotSay(_) | Answer::NotSent(_) => {
+        Answer::NotFound | Answer::Sighted(_) | Answer::CannotSay(_) | Answer::NotSent(_) => {
             once.unknown();
             (StatusCode::GATEWAY_TIMEOUT, Json(json!({ "code": "outcome-unknown" }))).into_response()
         }
@@ -334,7 +334,7 @@ impl Recover for Desk {
         match self.acquirer.look_up(&subject).await {
             Answer::Done(_) => self.found(id, ordered, Standing::Done),
             Answer::Declined(_) => self.found(id, ordered, Standing::Declined),
-            Answer::Pending(_) => Recovered::Pending,
+            Answer::Pending(_) | Answer::Sighted(_) => Recovered::Pending,
             Answer::NotFound => Recovered::NotFound,
             Answer::CannotSay(_) | Answer::NotSent(_) => Recovered::CannotSay,
         }

@@ -15,26 +15,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::HOST;
+use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_rustls::builderstates::WantsSchemes;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::Reason;
+use super::pool::{Failed, Pool};
 
 /// The largest answer that is read. A page of a hundred payments of the chattiest acquirer stays below.
 pub const BODY_BYTES_MAX: usize = 2 << 20;
 
 /// How long making a connection may take. Nothing was sent when it is over.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long an unused connection is kept: less than servers keep theirs, or requests would meet closing ones.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Where an acquirer is: scheme, host, port and what its paths begin with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +93,12 @@ impl BaseUrl {
         }
     }
 
+    /// Host and port, as requests name them: without a port that goes without saying.
+    fn host(&self) -> &str {
+        let default = if self.is_https { ":443" } else { ":80" };
+        self.authority.strip_suffix(default).unwrap_or(&self.authority)
+    }
+
     /// Host and port, as they were written.
     #[must_use]
     pub fn authority(&self) -> &str {
@@ -134,7 +138,8 @@ pub enum Exchanged {
 #[derive(Clone)]
 pub struct Client {
     base: BaseUrl,
-    pool: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    host: HeaderValue,
+    pool: Arc<Pool>,
 }
 
 impl Client {
@@ -149,21 +154,19 @@ impl Client {
         } else {
             tls.with_tls_config(trusting_nobody())
         };
-        Ok(Self::with_tls(base, tls))
+        Self::with_tls(base, tls)
     }
 
-    fn with_tls(base: BaseUrl, tls: HttpsConnectorBuilder<WantsSchemes>) -> Self {
+    fn with_tls(base: BaseUrl, tls: HttpsConnectorBuilder<WantsSchemes>) -> io::Result<Self> {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         http.set_connect_timeout(Some(CONNECT_TIMEOUT));
         http.enforce_http(false);
         let connector = tls.https_or_http().enable_http1().wrap_connector(http);
-        let pool = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .retry_canceled_requests(false)
-            .build(connector);
-        Self { base, pool }
+        let malformed = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let place: Uri = base.text.parse().map_err(malformed)?;
+        let host = HeaderValue::from_str(base.host()).map_err(io::Error::other)?;
+        Ok(Self { base, host, pool: Pool::new(connector, place) })
     }
 
     /// Where it sends to.
@@ -184,10 +187,10 @@ impl Client {
             Ok(request) => request,
             Err(why) => return Exchanged::NotSent(Reason(why.into())),
         };
-        match self.pool.request(request).await {
-            Ok(response) => read(response).await,
-            Err(error) if error.is_connect() => Exchanged::NotSent(reason("no connection", &error)),
-            Err(error) => Exchanged::Cut(reason("no answer", &error)),
+        match self.pool.exchange(request, read).await {
+            Ok(exchanged) => exchanged,
+            Err(Failed::NotConnected(error)) => Exchanged::NotSent(reason("no connection", error.as_ref())),
+            Err(Failed::Broken(error)) => Exchanged::Cut(reason("no answer", &error)),
         }
     }
 
@@ -198,11 +201,13 @@ impl Client {
         headers: impl IntoIterator<Item = (&'h str, &'h str)>,
         body: Bytes,
     ) -> Result<Request<Full<Bytes>>, &'static str> {
-        let uri: Uri = self.base.join(target).parse().map_err(|_| "the path is malformed")?;
+        let place: Uri = self.base.join(target).parse().map_err(|_| "the path is malformed")?;
+        let path = place.into_parts().path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/"));
         let mut request = Request::new(Full::new(body));
         *request.method_mut() =
             Method::from_bytes(method.as_bytes()).map_err(|_| "the method is malformed")?;
-        *request.uri_mut() = uri;
+        *request.uri_mut() = path.into();
+        request.headers_mut().insert(HOST, self.host.clone());
         for (name, value) in headers {
             let name: HeaderName = name.parse().map_err(|_| "a header's name is malformed")?;
             let value: HeaderValue = value.parse().map_err(|_| "a header's value is malformed")?;
@@ -270,7 +275,8 @@ mod tests {
             let read = stream.read(&mut seen).unwrap();
             seen[..read].to_vec()
         });
-        let client = Client::with_tls(base, HttpsConnectorBuilder::new().with_tls_config(trusting_nobody()));
+        let client =
+            Client::with_tls(base, HttpsConnectorBuilder::new().with_tls_config(trusting_nobody())).unwrap();
         let exchanged = client.exchange("POST", "/v1/x", [("x-secret", "s3cret")], Bytes::from("body")).await;
         assert!(matches!(exchanged, Exchanged::NotSent(_)), "{exchanged:?}");
         let seen = server.join().unwrap();

@@ -24,6 +24,7 @@ mod base64;
 pub mod conformance;
 pub mod http;
 pub mod mercadopago;
+mod pool;
 pub mod sandbox;
 pub mod signature;
 pub mod stripe;
@@ -216,6 +217,9 @@ pub enum Answer {
     Declined(Report),
     /// Known there, and not decided.
     Pending(Report),
+    /// Known there, and nothing about it can be believed: other content under the operation's id, an answer that
+    /// contradicts itself, or one that cannot be read beyond the id. A sighting (P16): nothing is sent any more.
+    Sighted(Reason),
     /// Its own defined "not found". An answer to questions only.
     NotFound,
     /// An error, a timeout, another status, something unreadable: nothing is known.
@@ -229,7 +233,7 @@ impl Answer {
     pub(crate) const fn report(&self) -> Option<&Report> {
         match self {
             Self::Done(report) | Self::Declined(report) | Self::Pending(report) => Some(report),
-            Self::NotFound | Self::CannotSay(_) | Self::NotSent(_) => None,
+            Self::Sighted(_) | Self::NotFound | Self::CannotSay(_) | Self::NotSent(_) => None,
         }
     }
 }

@@ -8,6 +8,7 @@ use unavez_store::sqlite::{FindRows, WriteTx};
 use super::places::{Places, first_of};
 use super::{TenantNumber, rows};
 use crate::charge::request::Capture;
+use crate::charge::same_order::Rival;
 use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId, Status, TestToken};
 use crate::request_id::RequestId;
 
@@ -134,23 +135,31 @@ impl Booking {
     }
 }
 
-/// A charge of an order, claimed after `since`, that took money or may yet. Every question by an order comes through here.
-pub(crate) fn charge_of_order(
+/// The other charge of an order that counts most, where one counts at all ([`crate::charge::same_order`]); a decided one
+/// counts if it was claimed or settled after `since`. Every question by an order comes through here.
+pub(crate) fn rival(
     tx: &WriteTx<'_>,
     places: &Places,
-    tenant: TenantNumber,
-    order_id: &OrderId,
+    (tenant, order_id): (TenantNumber, &OrderId),
+    operation: RecordId,
     since: Time,
-) -> rusqlite::Result<Option<ChargeId>> {
+) -> rusqlite::Result<Option<Rival>> {
     let positions = places.of_order(tx, tenant, order_id.as_str())?;
     if positions.is_empty() {
         return Ok(None);
     }
-    let mut find = tx.prepare_cached(include_str!("sql/charge_of_order.sql"))?;
-    let operation = first_of(positions, |position| {
-        find.query_row((tenant, order_id.as_str(), since.as_micros(), position), |row| row.get(0)).optional()
-    })?;
-    Ok(operation.map(|id| ChargeId::of(RecordId::from_bytes(id).operation_id())))
+    let mut find = tx.prepare_cached(include_str!("sql/rival_of_order.sql"))?;
+    let mut open = None;
+    for position in positions {
+        let key = (tenant, order_id.as_str(), since.as_micros(), position, operation.as_bytes());
+        let found = find.query_row(key, |row| Ok((RecordId::from_bytes(row.get(0)?), row.get(1)?)));
+        match found.optional()? {
+            Some((id, true)) => return Ok(Some(Rival::Decided(ChargeId::of(id.operation_id())))),
+            Some((id, false)) => open = open.or(Some(Rival::Open(ChargeId::of(id.operation_id())))),
+            None => {}
+        }
+    }
+    Ok(open)
 }
 
 /// The charge that an operation made, and what its request was.

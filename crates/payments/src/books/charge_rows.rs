@@ -143,6 +143,17 @@ pub(crate) fn update(connection: &Connection, row: ChargeRow, life: &Life) -> ru
     rows::exactly_one(updated)
 }
 
+/// Names the charge that this one may be a second of, when it is about to be sent.
+pub(crate) fn suspect(
+    connection: &Connection,
+    row: ChargeRow,
+    suspected_duplicate_of: Option<ChargeId>,
+) -> rusqlite::Result<()> {
+    let first = suspected_duplicate_of.map(|id| *id.operation_id().record_id().as_bytes());
+    let updated = connection.prepare_cached(include_str!("sql/suspect_charge.sql"))?.execute((row, first))?;
+    rows::exactly_one(updated)
+}
+
 /// Books money that moved.
 pub(crate) fn book(
     connection: &Connection,

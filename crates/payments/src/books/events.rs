@@ -1,12 +1,16 @@
-//! `key_events`: what happened to an operation, in the order in which it was written down.
+//! What happened to an operation.
 //!
-//! Rows are only ever added, by the transactions that they tell of. The ledger's path writes none.
+//! 1. The row of an operation tells that it was claimed, when, and by whom. Where it was sent once and the answer settled
+//!    it, the row tells that as well, and it is the whole history: the happy path writes no events.
+//! 2. Everything else is a row of `key_events`. Those are only ever added, by the transactions that they tell of.
+//!
+//! The ledger's path writes none.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 use unavez_core::record::Record;
 use unavez_core::time::Time;
 
-use super::operations::OperationRow;
+use super::operations::{Operation, OperationRow, OperationStanding};
 use super::rows;
 use crate::request_id::RequestId;
 
@@ -140,11 +144,55 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// The events of an operation, in the order in which they were written.
+/// The events of an operation, in the order in which they happened.
 pub(crate) fn of_operation(
     connection: &Connection,
-    operation: OperationRow,
+    operation: &Operation,
 ) -> rusqlite::Result<Vec<KeyEvent>> {
+    let mut events = told_by_row(connection, operation)?;
+    events.extend(written(connection, operation.row)?);
+    // Those of one instant in the order in which they were written.
+    events.sort_by_key(|event| event.at);
+    Ok(events)
+}
+
+/// What the operation's own row tells: the version of a claimed record is 1, and its owner's first write makes it 2.
+fn told_by_row(connection: &Connection, operation: &Operation) -> rusqlite::Result<Vec<KeyEvent>> {
+    let mut find = connection.prepare_cached(include_str!("sql/happy_path.sql"))?;
+    let told = find.query_row([operation.row], |row| {
+        Ok((row.get::<_, Box<str>>(0)?, row.get::<_, Option<i64>>(1)?, row.get::<_, Option<i64>>(2)?))
+    });
+    let Some((instance, sent_at, settled_at)) = told.optional()? else { return Ok(Vec::new()) };
+    let (sent_at, settled_at) = (sent_at.map(Time::from_micros), settled_at.map(Time::from_micros));
+    let started = KeyEvent {
+        at: operation.created_at,
+        kind: EventKind::Started,
+        attempt: Some(1),
+        version: Some(1),
+        instance,
+        request_id: Some(operation.request_id.to_string().into()),
+        caller: Some(operation.tenant.as_str().into()),
+        detail: None,
+    };
+    let (Some(sent_at), Some(settled_at)) = (sent_at, settled_at) else { return Ok(vec![started]) };
+    let sent = KeyEvent { at: sent_at, kind: EventKind::Sent, ..started.clone() };
+    let settled = KeyEvent {
+        at: settled_at,
+        kind: EventKind::Settled,
+        version: Some(2),
+        caller: operation.account.as_ref().map(|account| account.as_str().into()),
+        detail: Some(settled_detail(operation.standing, Through::Answer).into()),
+        ..started.clone()
+    };
+    Ok(vec![started, sent, settled])
+}
+
+/// The words of an event that settled its operation.
+pub(crate) fn settled_detail(standing: OperationStanding, through: Through) -> String {
+    format!("{}, {}", standing.as_str(), through.as_str())
+}
+
+fn written(connection: &Connection, operation: OperationRow) -> rusqlite::Result<Vec<KeyEvent>> {
     let mut list = connection.prepare_cached(include_str!("sql/key_events_of_operation.sql"))?;
     let events = list.query_map([operation], |row| {
         let request_id: Option<[u8; 16]> = row.get(5)?;

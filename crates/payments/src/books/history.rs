@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _};
-use unavez_core::identity::{OperationId, RecordId, Tenant};
+use unavez_core::identity::{OperationId, Tenant};
 use unavez_core::time::Time;
 
 use super::operations::{self, Operation, OperationStanding};
@@ -47,7 +47,7 @@ pub struct OperationHistory {
     pub request_id: Box<str>,
     /// When it was claimed.
     pub created_at: Time,
-    /// In the order in which they were written down.
+    /// In the order in which they happened.
     pub events: Vec<KeyEvent>,
     /// What was found about it that does not fit.
     pub anomalies: Vec<Anomaly>,
@@ -86,7 +86,18 @@ impl Books {
     /// # Errors
     /// [`BooksError::Store`].
     pub async fn operation(&self, id: OperationId) -> Result<Option<OperationHistory>, BooksError> {
-        within(self.timeout, self.store.read(move |connection| operation_on(connection, id))).await
+        let places = self.places.clone();
+        within(self.timeout, self.store.read(move |connection| operation_on(connection, &places, id))).await
+    }
+
+    /// The operations of a charge, in the order of their claims.
+    ///
+    /// # Errors
+    /// [`BooksError::Store`].
+    pub async fn operations_of_charge(&self, charge: ChargeId) -> Result<Vec<OperationHistory>, BooksError> {
+        let places = self.places.clone();
+        let read = self.store.read(move |connection| operations_of_charge_on(connection, &places, charge));
+        within(self.timeout, read).await
     }
 
     /// Operations that are not decided, oldest first; running ones once they are older than `running_for`.
@@ -125,8 +136,9 @@ impl Books {
     /// # Errors
     /// [`BooksError::Store`].
     pub async fn operations(&self, ids: Vec<OperationId>) -> Result<Vec<OperationHistory>, BooksError> {
+        let places = self.places.clone();
         let read = self.store.read(move |connection| {
-            ids.into_iter().filter_map(|id| operation_on(connection, id).transpose()).collect()
+            ids.into_iter().filter_map(|id| operation_on(connection, &places, id).transpose()).collect()
         });
         within(self.timeout, read).await
     }
@@ -139,9 +151,10 @@ impl Books {
         &self,
         limit: usize,
     ) -> Result<Vec<(Anomaly, Option<OperationHistory>)>, BooksError> {
+        let places = self.places.clone();
         let read = self.store.read(move |connection| {
             let about = |found: Anomaly| match found.operation {
-                Some(id) => Ok((found, operation_on(connection, id)?)),
+                Some(id) => Ok((found, operation_on(connection, &places, id)?)),
                 None => Ok((found, None)),
             };
             anomalies::latest(connection, limit)?.into_iter().map(about).collect()
@@ -162,12 +175,13 @@ impl Books {
 ///
 /// # Errors
 /// The library's, or a row that cannot be read.
-pub fn operation_on(connection: &Connection, id: OperationId) -> rusqlite::Result<Option<OperationHistory>> {
-    let Some(operation) = operations::find(connection, id.record_id())? else { return Ok(None) };
-    let events = events::of_operation(connection, operation.row)?;
-    let anomalies = anomalies::list(connection, Some(operation.id), 0, usize::MAX)?;
-    let ruling = rulings::of_operation(connection, operation.row)?;
-    Ok(Some(OperationHistory { ruling, ..OperationHistory::of(operation, events, anomalies) }))
+pub fn operation_on(
+    connection: &Connection,
+    places: &Places,
+    id: OperationId,
+) -> rusqlite::Result<Option<OperationHistory>> {
+    let operation = operations::find(connection, places, id.record_id())?;
+    operation.map(|operation| OperationHistory::read(connection, operation)).transpose()
 }
 
 /// As [`Books::undecided`], on any connection; running operations only if they were claimed before `running_since`.
@@ -179,8 +193,8 @@ pub fn undecided_on(
     running_since: Time,
     limit: usize,
 ) -> rusqlite::Result<Vec<OperationHistory>> {
-    let ids = operations::undecided(connection, running_since, limit)?;
-    ids.into_iter().filter_map(|id| operation_on(connection, id).transpose()).collect()
+    let undecided = operations::undecided(connection, running_since, limit)?.into_iter();
+    undecided.map(|operation| OperationHistory::read(connection, operation)).collect()
 }
 
 /// As [`Books::anomalies`], on any connection.
@@ -214,16 +228,14 @@ pub fn last_account_on(connection: &Connection) -> rusqlite::Result<Option<Accou
 /// As [`operation_on`].
 pub fn operations_of_charge_on(
     connection: &Connection,
+    places: &Places,
     charge: ChargeId,
 ) -> rusqlite::Result<Vec<OperationHistory>> {
-    let Some(row) = charge_rows::row_of(connection, &Places::beside(), charge.operation_id().record_id())?
-    else {
+    let Some(row) = charge_rows::row_of(connection, places, charge.operation_id().record_id())? else {
         return Ok(Vec::new());
     };
-    let mut list = connection.prepare_cached(include_str!("sql/operations_of_charge.sql"))?;
-    let ids = list.query_map([row], |found| found.get(0).map(RecordId::from_bytes))?;
-    let ids = ids.collect::<rusqlite::Result<Vec<_>>>()?;
-    ids.into_iter().filter_map(|id| operation_on(connection, id.operation_id()).transpose()).collect()
+    let operations = operations::of_charge(connection, row)?.into_iter();
+    operations.map(|operation| OperationHistory::read(connection, operation)).collect()
 }
 
 /// The order of what happened in one instant: asked about an attempt before, then sent, then answered.
@@ -266,6 +278,13 @@ impl OperationHistory {
         let is_contradicted = self.anomalies.iter().any(|it| it.reason == Reason::Contradiction);
         let is_only_ruled = self.ruling.as_ref().is_some_and(ByOperator::stands_alone);
         !self.standing.is_decided() || is_contradicted || is_only_ruled
+    }
+
+    fn read(connection: &Connection, operation: Operation) -> rusqlite::Result<Self> {
+        let events = events::of_operation(connection, &operation)?;
+        let anomalies = anomalies::list(connection, Some(operation.id), 0, usize::MAX)?;
+        let ruling = rulings::of_operation(connection, operation.row)?;
+        Ok(Self { ruling, ..Self::of(operation, events, anomalies) })
     }
 
     fn of(operation: Operation, events: Vec<KeyEvent>, anomalies: Vec<Anomaly>) -> Self {

@@ -47,7 +47,7 @@ pub use history::{
 };
 pub use holdings::{Holdings, holdings_on};
 pub use operations::OperationStanding;
-pub(crate) use places::Places;
+pub use places::Places;
 use places::first_of;
 pub use reckoning::{SameOrder, Unbooked};
 pub use rulings::ByOperator;
@@ -433,7 +433,7 @@ pub(crate) fn past(
     operation: RecordId,
 ) -> rusqlite::Result<Option<Past>> {
     let connection = rows.connection();
-    let Some(known) = operations::find(connection, operation)? else {
+    let Some(known) = operations::find(rows, places, operation)? else {
         return Ok(booking::find(rows, places, operation)?.map(Past::from));
     };
     if known.standing == OperationStanding::Released {
@@ -487,6 +487,10 @@ fn list_charges(
         }
         (None, Some(Status::Captured)) => {
             let mut list = connection.prepare_cached(include_str!("sql/list_charges_captured.sql"))?;
+            list.query_map((tenant, before, rows), rows::charge)?.collect()
+        }
+        (None, Some(Status::Created)) => {
+            let mut list = connection.prepare_cached(include_str!("sql/list_charges_created.sql"))?;
             list.query_map((tenant, before, rows), rows::charge)?.collect()
         }
         (None, Some(_)) => {

@@ -9,8 +9,9 @@
 use bytes::Bytes;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row};
-use unavez_core::identity::{OperationId, RecordId, Tenant};
+use unavez_core::identity::{RecordId, Tenant};
 use unavez_core::time::Time;
+use unavez_store::sqlite::FindRows;
 
 use super::charge_rows::ChargeRow;
 use super::places::{Places, first_of};
@@ -82,13 +83,30 @@ pub(crate) struct NewOperation<'a> {
     pub(crate) request_id: RequestId,
 }
 
+/// What is written of an operation when something becomes of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) standing: OperationStanding,
+    pub(crate) reference: Option<&'a str>,
+    pub(crate) decline_code: Option<&'a str>,
+    /// When it was sent, if that one send's answer settles it: the row tells its whole history then.
+    pub(crate) sent_at: Option<Time>,
+}
+
+impl Change<'_> {
+    /// It stands so, and nothing more is known.
+    pub(crate) const fn to(standing: OperationStanding) -> Self {
+        Self { standing, reference: None, decline_code: None, sent_at: None }
+    }
+}
+
 /// Where an operation takes effect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Via<'a> {
     /// Here, with its claim.
     Ledger,
-    /// Outside, by this request.
-    Outside(&'a Account, &'a Outgoing),
+    /// Outside, by this request, claimed by this process.
+    Outside(&'a Account, &'a Outgoing, &'a str),
 }
 
 impl Operation {
@@ -123,15 +141,38 @@ impl Operation {
 }
 
 /// The operation with this id. Every question by an operation's id comes through here.
-pub(crate) fn find(connection: &Connection, id: RecordId) -> rusqlite::Result<Option<Operation>> {
-    let mut find = connection.prepare_cached(include_str!("sql/find_operation.sql"))?;
-    find.query_row([id.as_bytes()], read).optional()
+pub(crate) fn find(
+    rows: &impl FindRows,
+    places: &Places,
+    id: RecordId,
+) -> rusqlite::Result<Option<Operation>> {
+    let connection = rows.connection();
+    let payment = first_of(places.of_operation(rows, id)?, |charge| payment_row(connection, id, charge))?;
+    match payment.map_or_else(|| step_row(connection, id), |row| Ok(Some(row)))? {
+        Some(row) => at(connection, row).map(Some),
+        None => Ok(None),
+    }
 }
 
-/// Whether an operation is known here: for the ledger's charges, which hardly ever are, so all requests wait for this
-/// answer and not for the whole row.
-pub(crate) fn exists(connection: &Connection, id: RecordId) -> rusqlite::Result<bool> {
-    connection.prepare_cached(include_str!("sql/operation_exists.sql"))?.exists([id.as_bytes()])
+/// The operation in this row.
+pub(crate) fn at(connection: &Connection, row: OperationRow) -> rusqlite::Result<Operation> {
+    connection.prepare_cached(include_str!("sql/find_operation.sql"))?.query_row([row], read)
+}
+
+/// The payment that has its id from this charge.
+fn payment_row(connection: &Connection, id: RecordId, charge: i64) -> rusqlite::Result<Option<OperationRow>> {
+    let mut find = connection.prepare_cached(include_str!("sql/payment_row.sql"))?;
+    find.query_row((id.as_bytes(), charge), |row| row.get(0)).optional()
+}
+
+fn step_row(connection: &Connection, id: RecordId) -> rusqlite::Result<Option<OperationRow>> {
+    let mut find = connection.prepare_cached(include_str!("sql/step_row.sql"))?;
+    find.query_row([id.as_bytes()], |row| row.get(0)).optional()
+}
+
+/// Whether a capture, void or refund has this id: what the index of charges does not tell.
+pub(crate) fn is_step(connection: &Connection, id: RecordId) -> rusqlite::Result<bool> {
+    step_row(connection, id).map(|row| row.is_some())
 }
 
 /// One of a tenant's refunds.
@@ -143,11 +184,11 @@ pub(crate) fn find_refund(
 ) -> rusqlite::Result<Option<Operation>> {
     let charge = id.charge.operation_id().record_id();
     let mut find_id = connection.prepare_cached(include_str!("sql/find_refund.sql"))?;
-    let operation = first_of(places.of_operation(connection, charge)?, |position| {
+    let row = first_of(places.of_operation(connection, charge)?, |position| {
         find_id.query_row((charge.as_bytes(), tenant, id.number, position), |row| row.get(0)).optional()
     })?;
-    match operation {
-        Some(operation) => find(connection, RecordId::from_bytes(operation)),
+    match row {
+        Some(row) => at(connection, row).map(Some),
         None => Ok(None),
     }
 }
@@ -192,9 +233,9 @@ pub(crate) fn insert(
 ) -> rusqlite::Result<OperationRow> {
     let request = match new.via {
         Via::Ledger => None,
-        Via::Outside(account, outgoing) => Some((account, outgoing)),
+        Via::Outside(account, outgoing, instance) => Some((account, outgoing, instance)),
     };
-    let outgoing = request.map(|(_, outgoing)| outgoing);
+    let outgoing = request.map(|(_, outgoing, _)| outgoing);
     let standing = match new.via {
         Via::Ledger => OperationStanding::Done,
         Via::Outside(..) => OperationStanding::Open,
@@ -207,13 +248,15 @@ pub(crate) fn insert(
         new.amount.minor_units(),
         (new.kind == Kind::Payment).then_some(new.capture == Capture::AtOnce),
         standing.as_str(),
-        request.map(|(account, _)| account.as_str()),
+        request.map(|(account, _, _)| account.as_str()),
         outgoing.map(|it| &it.method),
         outgoing.map(|it| &it.path),
         outgoing.map(|it| headers_json(&it.headers)),
         outgoing.map(|it| &it.body[..]),
-        new.fingerprint,
+        // A payment's stands in its charge.
+        (new.kind != Kind::Payment).then_some(new.fingerprint),
         new.request_id.to_bytes(),
+        request.map(|(_, _, instance)| instance),
         now.as_micros(),
         request.is_none().then_some(now.as_micros()),
     ])?;
@@ -251,33 +294,55 @@ pub(crate) fn outgoing(connection: &Connection, row: OperationRow) -> rusqlite::
     })
 }
 
+/// The operations of a charge, in the order of their claims.
+pub(crate) fn of_charge(connection: &Connection, charge: ChargeRow) -> rusqlite::Result<Vec<Operation>> {
+    let mut list = connection.prepare_cached(include_str!("sql/operations_of_charge.sql"))?;
+    let rows = list.query_map([charge], |row| row.get(0))?;
+    rows.map(|row| at(connection, row?)).collect()
+}
+
 /// Writes where an operation stands. A reference once known stays.
 pub(crate) fn update(
     connection: &Connection,
     row: OperationRow,
-    standing: OperationStanding,
-    reference: Option<&str>,
-    decline_code: Option<&str>,
+    change: Change<'_>,
     now: Time,
 ) -> rusqlite::Result<()> {
+    let Change { standing, reference, decline_code, sent_at } = change;
     let settled_at = standing.is_final().then_some(now.as_micros());
     let mut update = connection.prepare_cached(include_str!("sql/update_operation.sql"))?;
-    let updated = update.execute((row, standing.as_str(), reference, decline_code, settled_at))?;
+    let updated = update.execute((
+        row,
+        standing.as_str(),
+        reference,
+        decline_code,
+        settled_at,
+        sent_at.map(Time::as_micros),
+    ))?;
     rows::exactly_one(updated)
 }
 
-/// Ids of operations that are not decided, oldest first; running ones only from before `running_since`.
+/// Writes the amount that the acquirer knows an open operation with.
+pub(crate) fn adopt(connection: &Connection, row: OperationRow, amount: Amount) -> rusqlite::Result<()> {
+    let mut adopt = connection.prepare_cached(include_str!("sql/adopt_amount.sql"))?;
+    rows::exactly_one(adopt.execute((row, amount.minor_units()))?)
+}
+
+/// Notes that the acquirer knows an open operation, and nothing else about it.
+pub(crate) fn sight(connection: &Connection, row: OperationRow) -> rusqlite::Result<()> {
+    connection.prepare_cached(include_str!("sql/sight_operation.sql"))?.execute([row]).map(drop)
+}
+
+/// Operations that are not decided, oldest first; running ones only from before `running_since`.
 pub(crate) fn undecided(
     connection: &Connection,
     running_since: Time,
     limit: usize,
-) -> rusqlite::Result<Vec<OperationId>> {
+) -> rusqlite::Result<Vec<Operation>> {
     let mut list = connection.prepare_cached(include_str!("sql/undecided.sql"))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let ids = list.query_map((running_since.as_micros(), limit), |row| {
-        row.get(0).map(|id| RecordId::from_bytes(id).operation_id())
-    })?;
-    ids.collect()
+    let rows = list.query_map((running_since.as_micros(), limit), |row| row.get(0))?;
+    rows.map(|row| at(connection, row?)).collect()
 }
 
 fn headers_json(headers: &[(Box<str>, Box<str>)]) -> String {

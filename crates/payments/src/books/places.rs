@@ -27,9 +27,9 @@ pub(super) const INDEXES: &[IndexSpec] = &[
     },
 ];
 
-/// The two indexes of an open store. Cheap to clone.
+/// The two indexes of a database. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub struct Places {
     by_operation: DigestIndex,
     by_order: DigestIndex,
 }
@@ -40,8 +40,9 @@ impl Places {
         Self { by_operation: index(BY_OPERATION), by_order: index(BY_ORDER) }
     }
 
-    /// As a process beside the service sees them.
-    pub(super) fn beside() -> Self {
+    /// As a process beside the service sees them, in one database. Reads what is not filed yet once, so it is worth keeping.
+    #[must_use]
+    pub fn beside() -> Self {
         let [by_operation, by_order] = INDEXES else { unreachable!("there are two") };
         Self { by_operation: DigestIndex::beside(by_operation), by_order: DigestIndex::beside(by_order) }
     }

@@ -75,7 +75,7 @@ pub(crate) fn unbooked(connection: &Connection, since: Time) -> rusqlite::Result
 pub(crate) fn same_order(connection: &Connection, since: Time) -> rusqlite::Result<Vec<SameOrder>> {
     let mut list = connection.prepare_cached(include_str!("sql/charges_of_one_order.sql"))?;
     let found = list.query_map([since.as_micros()], |row| row.get(0))?;
-    let mut groups: Vec<SameOrder> = Vec::new();
+    let (mut groups, places): (Vec<SameOrder>, _) = (Vec::new(), Places::beside());
     for row in found.collect::<rusqlite::Result<Vec<ChargeRow>>>()? {
         let standing = charge_rows::read(connection, row)?;
         let (tenant, charge) = (standing.tenant, standing.life.charge);
@@ -83,7 +83,7 @@ pub(crate) fn same_order(connection: &Connection, since: Time) -> rusqlite::Resu
             group.charges.push(charge);
             continue;
         }
-        let mut charges: Vec<Charge> = first_of(connection, &charge)?.into_iter().collect();
+        let mut charges: Vec<Charge> = first_of(connection, &places, &charge)?.into_iter().collect();
         charges.push(charge);
         groups.push(SameOrder { tenant, charges });
     }
@@ -92,10 +92,10 @@ pub(crate) fn same_order(connection: &Connection, since: Time) -> rusqlite::Resu
 }
 
 /// The charge that this one was suspected to repeat, where it is of the same amount and kept its money.
-fn first_of(connection: &Connection, charge: &Charge) -> rusqlite::Result<Option<Charge>> {
+fn first_of(connection: &Connection, places: &Places, charge: &Charge) -> rusqlite::Result<Option<Charge>> {
     let Some(first) = charge.suspected_duplicate_of else { return Ok(None) };
     let id = first.operation_id().record_id();
-    let Some(row) = charge_rows::row_of(connection, &Places::beside(), id)? else { return Ok(None) };
+    let Some(row) = charge_rows::row_of(connection, places, id)? else { return Ok(None) };
     let first = charge_rows::read(connection, row)?.life.charge;
     let keeps_money = match first.status {
         Status::Authorized => true,

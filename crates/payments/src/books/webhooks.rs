@@ -30,6 +30,8 @@ pub(crate) struct Parked {
     pub(crate) event: Box<str>,
     pub(crate) standing: Standing,
     pub(crate) report: Report,
+    /// Whose secret verified it, where secrets belong to tenants (P24).
+    pub(crate) signer: Option<Tenant>,
 }
 
 /// What is known of an event from an earlier delivery.
@@ -59,12 +61,12 @@ pub(crate) fn park(
     connection: &Connection,
     account: &Account,
     event: &str,
-    news: (Standing, &Report),
+    (standing, report, signer): (Standing, &Report, Option<&Tenant>),
     now: Time,
 ) -> rusqlite::Result<()> {
-    let operation = news.1.operation_id.record_id();
-    let text =
-        serde_json::to_string(&Stored::of(news.0, news.1)).expect("texts and numbers have a JSON form");
+    let operation = report.operation_id.record_id();
+    let stored = Stored::of(standing, report, signer);
+    let text = serde_json::to_string(&stored).expect("texts and numbers have a JSON form");
     write(connection, account, event, (EventState::Parked, Some(operation), Some(text)), now)
 }
 
@@ -104,16 +106,17 @@ pub(crate) fn fail(
 pub(crate) fn parked(connection: &Connection, operation: RecordId) -> rusqlite::Result<Vec<Parked>> {
     let mut list = connection.prepare_cached(include_str!("sql/parked_events.sql"))?;
     let parked = list.query_map([operation.as_bytes()], |row| {
-        let (standing, report) = rows::word(row, 3, "news", |text| Stored::read(text, operation))?;
-        Ok(Parked { row: row.get(0)?, account: account(row, 1)?, event: row.get(2)?, standing, report })
+        let (standing, report, signer) = rows::word(row, 3, "news", |text| Stored::read(text, operation))?;
+        let (row, account, event) = (row.get(0)?, account(row, 1)?, row.get(2)?);
+        Ok(Parked { row, account, event, standing, report, signer })
     })?;
     parked.collect()
 }
 
-/// Operations that have appeared since something was parked for them.
-pub(crate) fn parked_operations(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<RecordId>> {
+/// Operations that something is parked for, and which may have appeared since.
+pub(crate) fn parked_operations(connection: &Connection) -> rusqlite::Result<Vec<RecordId>> {
     let mut list = connection.prepare_cached(include_str!("sql/parked_operations.sql"))?;
-    list.query_map([limit], |row| row.get(0).map(RecordId::from_bytes))?.collect()
+    list.query_map([], |row| row.get(0).map(RecordId::from_bytes))?.collect()
 }
 
 /// How many events wait.
@@ -199,10 +202,12 @@ struct Stored<'a> {
     reference: Option<Box<str>>,
     decline_code: Option<Box<str>>,
     next_action: Option<Box<str>>,
+    #[serde(default)]
+    signer: Option<Box<str>>,
 }
 
 impl<'a> Stored<'a> {
-    fn of(standing: Standing, report: &'a Report) -> Self {
+    fn of(standing: Standing, report: &'a Report, signer: Option<&Tenant>) -> Self {
         Self {
             standing: standing_word(standing).into(),
             kind: report.kind.as_str(),
@@ -213,13 +218,15 @@ impl<'a> Stored<'a> {
             reference: report.reference.clone(),
             decline_code: report.decline_code.clone(),
             next_action: report.next_action.clone(),
+            signer: signer.map(|tenant| tenant.as_str().into()),
         }
     }
 
-    fn read(text: &'a str, operation: RecordId) -> Option<(Standing, Report)> {
+    fn read(text: &'a str, operation: RecordId) -> Option<(Standing, Report, Option<Tenant>)> {
         let stored: Self = serde_json::from_str(text).ok()?;
         let standing =
             STANDINGS.into_iter().find(|standing| standing_word(*standing) == &*stored.standing)?;
+        let signer = optional(stored.signer, |name| Tenant::parse(name).ok())?;
         let report = Report {
             operation_id: operation.operation_id(),
             kind: Kind::parse(stored.kind)?,
@@ -231,7 +238,7 @@ impl<'a> Stored<'a> {
             decline_code: stored.decline_code,
             next_action: stored.next_action,
         };
-        Some((standing, report))
+        Some((standing, report, signer))
     }
 }
 
@@ -276,8 +283,15 @@ mod tests {
                 decline_code: None,
                 next_action: Some("{\"type\":\"redirect\"}".into()),
             };
-            let text = serde_json::to_string(&Stored::of(standing, &report)).unwrap();
-            assert_eq!(Stored::read(&text, operation), Some((standing, report)));
+            let signer = Tenant::parse("shop").unwrap();
+            let text = serde_json::to_string(&Stored::of(standing, &report, Some(&signer))).unwrap();
+            assert_eq!(
+                Stored::read(&text, operation),
+                Some((standing, report.clone(), Some(signer.clone())))
+            );
+            let older = text.replace(",\"signer\":\"shop\"", "");
+            assert_ne!(older, text);
+            assert_eq!(Stored::read(&older, operation), Some((standing, report, None)));
         }
     }
 }

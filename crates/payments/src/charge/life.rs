@@ -61,6 +61,11 @@ pub(crate) enum Ended {
 }
 
 impl Life {
+    /// Of a charge whose payment is under way: nothing else can be.
+    pub(crate) const fn claimed(charge: Charge) -> Self {
+        Self { charge, refunding: 0, slot: None }
+    }
+
     /// The amount of a step, resolved, if the step is allowed now.
     pub(crate) fn admit(&self, step: Kind, asked: Option<Amount>) -> Result<Amount, Illegal> {
         match step {
@@ -109,6 +114,23 @@ impl Life {
             Kind::Refund => self.refunding += amount.minor_units(),
             Kind::Payment => {}
         }
+    }
+
+    /// Sets aside another amount for a step instead of what was set aside for it; `false`: there is not so much.
+    pub(crate) fn reserve_instead(&mut self, step: Kind, reserved: Amount, amount: Amount) -> bool {
+        let refunding = match step {
+            Kind::Refund => self.refunding - reserved.minor_units() + amount.minor_units(),
+            Kind::Payment | Kind::Capture | Kind::Void => self.refunding,
+        };
+        let fits = match step {
+            Kind::Refund => refunding <= self.charge.amount_captured - self.charge.amount_refunded,
+            Kind::Capture => amount <= self.charge.amount,
+            Kind::Payment | Kind::Void => amount == self.charge.amount,
+        };
+        if fits {
+            self.refunding = refunding;
+        }
+        fits
     }
 
     /// The acquirer knows the payment and has not decided.

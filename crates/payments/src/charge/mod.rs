@@ -11,6 +11,7 @@ use crate::money::{Amount, Currency};
 pub mod card;
 pub(crate) mod life;
 pub mod request;
+pub(crate) mod same_order;
 
 pub use request::{ChargeRequest, Fault, Metadata, OrderId, PaymentMethod, TestToken};
 

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -90,6 +91,21 @@ impl ChargeRequest {
         read_members(body, |name, value| draft.set(name, value))?;
         draft.complete()
     }
+
+    /// How much a body asks for, and nothing else of it. `None` where that cannot be read.
+    #[must_use]
+    pub fn worth(body: &[u8]) -> Option<(Amount, Currency)> {
+        let Worth { amount, currency } = serde_json::from_slice(body).ok()?;
+        Some((parse_amount(amount.get()).ok()?, parse_currency(currency.get()).ok()?))
+    }
+}
+
+#[derive(Deserialize)]
+struct Worth<'a> {
+    #[serde(borrow)]
+    amount: &'a RawValue,
+    #[serde(borrow)]
+    currency: &'a RawValue,
 }
 
 /// Reads the amount of a step in a charge's life: `{"amount": …}`, or `{}` for all there is. A void has no amount.

@@ -28,9 +28,11 @@ use super::wire::UntimedCharge;
 use super::{answer, books_problem, json, wire};
 use crate::acquirer::{self, Instruction, Outgoing, Subject, Unsendable};
 use crate::auth::Role;
-use crate::books::booking::{self, Booked, Booking, Verdict};
+use crate::books::booking::{self, Booked, Booking, Earlier, Verdict};
+use crate::books::operations::Operation;
 use crate::books::{ChargeFilter, TenantNumber, charge_rows, operations};
 use crate::charge::request::Capture;
+use crate::charge::same_order::Permission;
 use crate::charge::{ChargeId, ChargeRequest, Fault, OrderId, Status, TestToken, card};
 use crate::metrics::Route;
 use crate::money::{Amount, Currency};
@@ -88,7 +90,7 @@ async fn charge(app: &Arc<App>, call: &Call, request: Request) -> Result<http::R
     call.caller.require(&[Role::Charge])?;
     let received = Box::pin(Received::read(app, request)).await?;
     match judge(app, &call.caller.tenant, received)? {
-        Judged::Repeat(response, value) => Ok(count_replay(app, response, value)),
+        Judged::Repeat(response, worth) => Ok(count_replay(app, response, worth)),
         Judged::Valid(order) => pay(app, call, *order).await,
         Judged::Invalid(admitted, fault) => Box::pin(refuse_invalid(app, &admitted, &fault)).await,
         Judged::Ambiguous(ambiguous) => Ok(Box::pin(app.engine.refuse_ambiguous(*ambiguous)).await),
@@ -99,7 +101,7 @@ async fn charge(app: &Arc<App>, call: &Call, request: Request) -> Result<http::R
 #[expect(clippy::large_enum_variant, reason = "moved once for each request; a box would cost an allocation")]
 enum Judged {
     /// A plain repeat, its answer, and what it would have charged.
-    Repeat(http::Response<Body>, (Amount, Currency)),
+    Repeat(http::Response<Body>, Option<(Amount, Currency)>),
     Valid(Box<Order>),
     Invalid(Box<Admitted>, Fault),
     Ambiguous(Box<Ambiguous>),
@@ -119,15 +121,15 @@ enum Way {
 }
 
 fn judge(app: &App, tenant: &Tenant, received: Received) -> Result<Judged, Problem> {
+    let keyed = received.keyed(app, tenant)?;
+    if let Some(response) = keyed.as_ref().and_then(|keyed| received.replay_verbatim(app, keyed)) {
+        return Ok(Judged::Repeat(response, ChargeRequest::worth(&received.body)));
+    }
     let parsed = ChargeRequest::parse(&received.body);
     let hides_card = parsed.is_err() && card::is_in_json(&received.body);
     // What differs from the first request is told by its name, and names can be card numbers too.
     let door = if hides_card { &app.discreet_door } else { &app.door };
-    let (entry, repeat) = received.admit_knowing(app, door, tenant)?;
-    if let (Some(response), Ok(request)) = (repeat, &parsed) {
-        return Ok(Judged::Repeat(response, (request.amount, request.currency)));
-    }
-    Ok(match (entry, parsed) {
+    Ok(match (received.admit_keyed(door, keyed), parsed) {
         (Entry::Admitted(admitted), Ok(request)) => match Way::of(app, &admitted, &request) {
             Ok(way) => Judged::Valid(Box::new(Order { admitted, request, way })),
             Err(fault) => Judged::Invalid(Box::new(admitted), fault),
@@ -166,7 +168,7 @@ impl Way {
 }
 
 async fn pay(app: &Arc<App>, call: &Call, order: Order) -> Result<http::Response<Body>, Problem> {
-    let value = (order.request.amount, order.request.currency);
+    let worth = (order.request.amount, order.request.currency);
     let tenant = match app.tenants.known(order.admitted.tenant()) {
         Some(number) => number,
         None => Box::pin(register(app, order.admitted.tenant())).await?,
@@ -188,18 +190,18 @@ async fn pay(app: &Arc<App>, call: &Call, order: Order) -> Result<http::Response
             Box::pin(errand.run()).await?
         }
     };
-    Ok(count_replay(app, response, value))
+    Ok(count_replay(app, response, Some(worth)))
 }
 
 /// Counts an answer if it is a replay, and the money that was not charged again.
 fn count_replay(
     app: &App,
     response: http::Response<Body>,
-    (amount, currency): (Amount, Currency),
+    worth: Option<(Amount, Currency)>,
 ) -> http::Response<Body> {
     if response.headers().contains_key(IDEMPOTENT_REPLAYED) {
         app.metrics.replayed(Route::Charges);
-        if response.status() == StatusCode::CREATED {
+        if let (StatusCode::CREATED, Some((amount, currency))) = (response.status(), worth) {
             app.metrics.saved(amount, currency);
         }
     }
@@ -261,6 +263,8 @@ enum Refusal {
     Withdrawn,
     /// The operation is known from before its record expired.
     Before(Box<Past>),
+    /// The order has this charge, which went outside and is not decided.
+    OrderUndecided(ChargeId),
 }
 
 impl<'a> Charging<'a> {
@@ -292,6 +296,9 @@ impl<'a> Charging<'a> {
                         post::answer_past(&self.app.engine, *past, self.admitted, &self.app.kind, now);
                     return Box::pin(answer).await;
                 }
+                OneCommit::Refused(Refusal::OrderUndecided(first)) => {
+                    return Err(told::order_undecided(first));
+                }
                 OneCommit::Refused(Refusal::Withdrawn) => break,
             }
         }
@@ -318,7 +325,8 @@ impl<'a> Charging<'a> {
 
     /// Answers a request whose key has a live record; `None`: the record has just expired, and the key may be claimed.
     async fn meet(&self, record: Arc<Record>, now: Time) -> Option<http::Response<Body>> {
-        if post::is_cancelled(&record) || post::is_plain_repeat(&self.app.engine, &record, now, self.admitted)
+        if post::is_cancelled(&record)
+            || post::is_replayed(&self.app.engine, &record, self.admitted.fingerprint(), now)
         {
             return Some(self.app.engine.replay(&record, Ran::Another));
         }
@@ -381,35 +389,20 @@ impl Job {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
         let places = self.app.books.places();
-        if operations::exists(tx, self.booking.operation)?
-            && let Some(known) = operations::find(tx, self.booking.operation)?
+        if operations::is_step(tx, self.booking.operation)?
+            && let Some(past) = self.past_outside(tx)?
         {
-            // It went outside, when that was the acquirer.
-            let charge = charge_rows::read(tx, known.charge)?.life.charge;
-            return Err(Abort::Refuse(Refusal::Before(Box::new(Past::of(&known, &charge)))));
+            return Err(before(past));
         }
-        let settings = &self.app.settings;
-        let charged_before = match settings.same_order {
-            SameOrder::Allow => None,
-            SameOrder::Warn | SameOrder::Refuse => {
-                let since = now.minus(settings.same_order_window);
-                booking::charge_of_order(
-                    tx,
-                    places,
-                    self.booking.tenant,
-                    &self.booking.request.order_id,
-                    since,
-                )?
+        let charged_before = match self.permission(tx, now)? {
+            Permission::Send { suspected_duplicate_of } => suspected_duplicate_of,
+            Permission::Refuse(first) => return self.past_or(tx, Ok(self.refuse_order(first))),
+            Permission::Wait(first) => {
+                return self.past_or(tx, Err(Abort::Refuse(Refusal::OrderUndecided(first))));
             }
         };
-        if let (Some(first), SameOrder::Refuse) = (charged_before, settings.same_order) {
-            return match booking::find(tx, places, self.booking.operation)? {
-                Some(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new(earlier.into())))),
-                None => Ok(self.refuse_order(first)),
-            };
-        }
         match self.booking.write(tx, places, charged_before, now)? {
-            Booked::Before(earlier) => Err(Abort::Refuse(Refusal::Before(Box::new((*earlier).into())))),
+            Booked::Before(earlier) => Err(before(self.past(tx, *earlier)?)),
             Booked::New(verdict) => {
                 if let (Some(first), true) = (charged_before, verdict != Verdict::Declined) {
                     // A second run of the same effect finds the same.
@@ -418,6 +411,47 @@ impl Job {
                 Ok(self.finish(charged_before, now))
             }
         }
+    }
+
+    /// What is in the books already answers for itself, whatever came after it.
+    fn past_or(
+        &self,
+        tx: &WriteTx<'_>,
+        refusal: Result<Finish, Abort<Refusal>>,
+    ) -> Result<Finish, Abort<Refusal>> {
+        match booking::find(tx, self.app.books.places(), self.booking.operation)? {
+            Some(earlier) => Err(before(self.past(tx, earlier)?)),
+            None => refusal,
+        }
+    }
+
+    /// Whether the order may be charged now.
+    fn permission(&self, tx: &WriteTx<'_>, now: Time) -> rusqlite::Result<Permission> {
+        let settings = &self.app.settings;
+        let Booking { operation, tenant, request, .. } = &self.booking;
+        let rival = match settings.same_order {
+            SameOrder::Allow => None,
+            SameOrder::Warn | SameOrder::Refuse => {
+                let since = now.minus(settings.same_order_window);
+                let order = (*tenant, &request.order_id);
+                booking::rival(tx, self.app.books.places(), order, *operation, since)?
+            }
+        };
+        Ok(Permission::of(settings.same_order, rival))
+    }
+
+    /// A charge whose record is gone. It may have gone outside, when that was the acquirer.
+    fn past(&self, tx: &WriteTx<'_>, earlier: Earlier) -> rusqlite::Result<Past> {
+        Ok(self.past_outside(tx)?.unwrap_or_else(|| earlier.into()))
+    }
+
+    fn past_outside(&self, tx: &WriteTx<'_>) -> rusqlite::Result<Option<Past>> {
+        let known = operations::find(tx, self.app.books.places(), self.booking.operation)?;
+        let past = |known: Operation| {
+            let charge = charge_rows::read(tx, known.charge)?.life.charge;
+            Ok(Past::of(&known, &charge))
+        };
+        known.map(past).transpose()
     }
 
     fn finish(&self, suspected_duplicate_of: Option<ChargeId>, now: Time) -> Finish {
@@ -446,6 +480,10 @@ impl Job {
             resource: None,
         }
     }
+}
+
+fn before(past: Past) -> Abort<Refusal> {
+    Abort::Refuse(Refusal::Before(Box::new(past)))
 }
 
 /// One charge as it is now.

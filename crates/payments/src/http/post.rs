@@ -7,7 +7,7 @@ use axum::extract::Request;
 use bytes::Bytes;
 use http::Response;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use unavez_core::answer::{Answer, Conclusion, Content};
+use unavez_core::answer::{Answer, Conclusion, Content, header_name};
 use unavez_core::decision::{Decision, Incoming, decide};
 use unavez_core::fingerprint::Fingerprint;
 use unavez_core::identity::Tenant;
@@ -20,7 +20,7 @@ use unavez_store::StoreError;
 use unavez_store::sqlite::OneCommit;
 use unavez_tower::answers::Ran;
 use unavez_tower::body::Body;
-use unavez_tower::door::{Admitted, Door, Entry};
+use unavez_tower::door::{Admitted, Door, Entry, Keyed};
 use unavez_tower::engine::{Engine, Kind, Met};
 use unavez_tower::headers::ORIGINAL_REQUEST_ID;
 use unavez_tower::problem::{MEDIA_TYPE, Problem};
@@ -53,37 +53,36 @@ impl Received {
 
     /// Makes key and fingerprint of it.
     pub(super) fn admit(self, app: &App, door: &Door, tenant: &Tenant) -> Result<Entry<Bytes>, Problem> {
-        self.admit_knowing(app, door, tenant).map(|(entry, _)| entry)
+        door.admit_whole(app.engine.realm(), tenant.clone(), self.head, self.body)
     }
 
-    /// As [`Received::admit`], with the answer to a plain repeat of a recent request: most repeats come soon, and need
-    /// neither the writer nor what is prepared for it.
-    pub(super) fn admit_knowing(
-        self,
-        app: &App,
-        door: &Door,
-        tenant: &Tenant,
-    ) -> Result<(Entry<Bytes>, Option<Response<Body>>), Problem> {
-        let mut recalled = None;
-        let is_known = |id| {
-            recalled = app.store.recall(id);
-            recalled.is_some()
-        };
-        let entry = door.admit_known(app.engine.realm(), tenant.clone(), self.head, self.body, is_known)?;
-        let answer = match (&entry, recalled) {
-            (Entry::Admitted(admitted), Some((record, now))) => replay_plain(app, admitted, &record, now),
-            _ => None,
-        };
-        Ok((entry, answer))
+    /// As [`Received::admit`], where the key was read before.
+    pub(super) fn admit_keyed(self, door: &Door, keyed: Option<Keyed>) -> Entry<Bytes> {
+        match keyed {
+            Some(keyed) => door.admit_keyed(keyed, self.head, self.body),
+            None => Entry::Keyless(http::Request::from_parts(self.head, self.body)),
+        }
     }
-}
 
-fn replay_plain(app: &App, admitted: &Admitted, record: &Record, now: Time) -> Option<Response<Body>> {
-    let owned = record.tenant == *admitted.tenant() && record.key == *admitted.key();
-    let plain = owned
-        && !record.is_expired(now)
-        && (is_cancelled(record) || is_plain_repeat(&app.engine, record, now, admitted));
-    plain.then(|| app.engine.replay(record, Ran::Another))
+    /// The key, and the record it names.
+    pub(super) fn keyed(&self, app: &App, tenant: &Tenant) -> Result<Option<Keyed>, Problem> {
+        app.door.keyed(app.engine.realm(), tenant, &self.head)
+    }
+
+    /// The answer to a repeat that comes soon, and byte for byte, as most do: it needs neither the writer nor a look into
+    /// its body.
+    pub(super) fn replay_verbatim(&self, app: &App, keyed: &Keyed) -> Option<Response<Body>> {
+        let (record, now) = app.store.recall(keyed.id())?;
+        let is_told = keyed.owns(&record)
+            && !record.is_expired(now)
+            && (is_cancelled(&record) || self.is_verbatim(app, &record, now));
+        is_told.then(|| app.engine.replay(&record, Ran::Another))
+    }
+
+    fn is_verbatim(&self, app: &App, record: &Record, now: Time) -> bool {
+        app.door.is_verbatim(&record.fingerprint, &self.head, &self.body)
+            && is_replayed(&app.engine, record, &record.fingerprint, now)
+    }
 }
 
 /// The claim of a request whose effect shares its commit.
@@ -127,8 +126,7 @@ impl Stage {
 
 /// Whether the engine would replay this record without looking at anything else. Most repeats are such, and are
 /// answered without a future.
-pub(crate) fn is_plain_repeat(engine: &Engine, record: &Record, now: Time, admitted: &Admitted) -> bool {
-    let fingerprint = admitted.brief_fingerprint();
+pub(crate) fn is_replayed(engine: &Engine, record: &Record, fingerprint: &Fingerprint, now: Time) -> bool {
     // A finished record is replayed on whichever route; see core's table.
     let incoming =
         Incoming { fingerprint, effect: Effect::Transactional, response_ttl: engine.timings().response_ttl };
@@ -250,7 +248,7 @@ pub(crate) fn json_answer(
 ) -> Answer {
     let mut headers = vec![("content-type".into(), Bytes::from_static(b"application/json"))];
     headers.extend(location.map(|path| ("location".into(), path.into())));
-    headers.push((ORIGINAL_REQUEST_ID.as_str().into(), request_id.to_string().into()));
+    headers.push((header_name(ORIGINAL_REQUEST_ID.as_str()), request_id.to_string().into()));
     Answer { status: status.as_u16(), content: Content::Kept { headers, body: body.into() } }
 }
 
@@ -258,7 +256,7 @@ pub(crate) fn json_answer(
 pub(crate) fn problem_answer(problem: &Problem, request_id: RequestId) -> Answer {
     let headers = vec![
         ("content-type".into(), Bytes::from_static(MEDIA_TYPE.as_bytes())),
-        (ORIGINAL_REQUEST_ID.as_str().into(), request_id.to_string().into()),
+        (header_name(ORIGINAL_REQUEST_ID.as_str()), request_id.to_string().into()),
     ];
     let content = Content::Kept { headers, body: problem.to_json() };
     Answer { status: problem.status().as_u16(), content }

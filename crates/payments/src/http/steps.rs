@@ -239,6 +239,7 @@ async fn in_ledger(
                 let now = app.store.clock().now();
                 return post::answer_past(&app.engine, *past, admitted, &app.kind, now).await;
             }
+            OneCommit::Refused(Refusal::OtherAcquirer) => return Err(told::other_acquirer(step.kind)),
             OneCommit::Refused(Refusal::Withdrawn) => break,
         }
     }
@@ -251,6 +252,8 @@ enum Refusal {
     Withdrawn,
     /// The operation is known from before its record expired.
     Past(Box<Past>),
+    /// The charge went outside, and the service keeps a ledger alone now.
+    OtherAcquirer,
 }
 
 /// What the writer does for one step of the ledger.
@@ -281,7 +284,7 @@ impl Job {
             return refused(&told::unknown_charge());
         };
         if standing.account.is_some() {
-            return refused(&told::other_acquirer(self.step.kind));
+            return Err(Abort::Refuse(Refusal::OtherAcquirer));
         }
         let Step { kind, amount, .. } = self.step;
         let amount = match standing.life.admit(kind, amount) {
@@ -306,7 +309,8 @@ impl Job {
         if let Some(entry) = entry {
             charge_rows::book(tx, standing.row, entry, amount, claimed.now)?;
         }
-        let operation = operations::find(tx, claimed.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let operation = operations::find(tx, self.app.books.places(), claimed.id)?
+            .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         Ok(Told::of(&operation, &standing.life.charge))
     }
 }

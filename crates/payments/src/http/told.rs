@@ -110,12 +110,33 @@ pub(crate) fn unknown_charge() -> Problem {
     Problem::new(Code::NotFound).with_detail("no charge has this id")
 }
 
-/// 409: a step goes where its charge went.
+/// 503, to be repeated: a step goes where its charge went, and that is not where the service goes now. A start with other
+/// settings takes it.
 pub(crate) fn other_acquirer(step: Kind) -> Problem {
-    Problem::new(Code::InvalidState).with_detail(format!(
-        "the charge was made with another acquirer, a {} has to go to the same",
+    Problem::new(Code::AcquirerUnavailable).with_detail(format!(
+        "nothing was sent: the charge was made with another acquirer than the service has now, and a {} has to go to the same",
         step.as_str()
     ))
+}
+
+/// 504, to be repeated: the books, which were restored, refuse this, and may have forgotten what speaks for it.
+pub(crate) fn asks_first(refusal: Code, until: Time) -> Problem {
+    Problem::own_outcome_unknown().with_detail(format!(
+        "the books say {}, and may have forgotten this very step or what it needs: repeat the charge's own request and the \
+         steps before this one with their keys, then this one; asks first until {}",
+        refusal.as_str(),
+        wire::rfc3339(until)
+    ))
+}
+
+/// 503, to be repeated: the books may have forgotten this charge, but the acquirer does not know it, and the order has
+/// another.
+pub(crate) fn not_found_first(first: ChargeId) -> Problem {
+    Problem::new(Code::AcquirerUnavailable)
+        .with_detail(
+            "nothing was sent: the order has a charge under another key, and the books are restored ones",
+        )
+        .with_resource(first.to_string())
 }
 
 /// 409: the order has a charge already.
@@ -123,6 +144,22 @@ pub(crate) fn already_charged(first: ChargeId) -> Problem {
     Problem::new(Code::OrderAlreadyCharged)
         .with_detail("the order has a charge under another key")
         .with_member("order_id")
+        .with_resource(first.to_string())
+}
+
+/// 409, to be repeated: the order has a charge that nobody has decided yet.
+pub(crate) fn order_undecided(first: ChargeId) -> Problem {
+    Problem::new(Code::OutcomePending)
+        .with_detail(
+            "the order has a charge under another key that is not decided yet; nothing was sent for this one",
+        )
+        .with_resource(first.to_string())
+}
+
+/// 409, to be repeated: this charge may have been sent, and meanwhile the order has another one.
+pub(crate) fn not_sent_again(first: ChargeId) -> Problem {
+    Problem::new(Code::OutcomeUnknown)
+        .with_detail("not sent again: the order has a charge under another key by now")
         .with_resource(first.to_string())
 }
 

@@ -12,7 +12,7 @@ use unavez_store::sqlite::WriteTx;
 use unavez_tower::recover::{Question, Recover, Recovered, Settlement};
 
 use super::Outside;
-use super::check::check;
+use super::check::{Mismatch, check};
 use super::note::{Happened, Hearing};
 use super::settle::{Definite, told_unstored};
 use crate::acquirer::{self, Account, Answer, Report};
@@ -40,6 +40,9 @@ impl Recover for Asking {
     }
 
     async fn promise_for(&self, question: Question) -> Promise {
+        if let Some(promise) = self.0.only_promise() {
+            return promise;
+        }
         match self.0.find(question).await {
             Ok(Some((operation, _))) => self.0.promise(operation.kind),
             Ok(None) | Err(_) => self.0.least_promise(),
@@ -49,9 +52,9 @@ impl Recover for Asking {
 
 impl Outside {
     async fn find(&self, question: Question) -> Result<Option<(Operation, Charge)>, StoreError> {
-        let id = question.operation_id.record_id();
+        let (id, places) = (question.operation_id.record_id(), self.places.clone());
         let read = self.store.read(move |connection| {
-            let Some(operation) = operations::find(connection, id)? else { return Ok(None) };
+            let Some(operation) = operations::find(connection, &places, id)? else { return Ok(None) };
             let charge = charge_rows::read(connection, operation.charge)?.life.charge;
             Ok(Some((operation, charge)))
         });
@@ -66,14 +69,10 @@ impl Outside {
             return Recovered::Held(Held::OtherAccount);
         }
         let answer = self.look_up(&operation).await;
-        if let Answer::Done(report) | Answer::Declined(report) | Answer::Pending(report) = &answer
-            && let Err(mismatch) = check(&operation, self.acquirer.account(), report)
-        {
-            let written = self.written(move |outside, tx| {
-                outside.mismatch_in(tx, &operation, tx.now(), Hearing::Question, &mismatch)
-            });
-            written.await;
-            return Recovered::CannotSay;
+        if let Some(mismatch) = self.mismatch(&operation, &answer) {
+            let recovered = if mismatch.is_sighting { Recovered::Pending } else { Recovered::CannotSay };
+            self.disagreed(operation, mismatch).await;
+            return recovered;
         }
         match answer {
             Answer::Done(report) => self.settlement(operation, &charge, (Definite::Done, report)),
@@ -94,11 +93,29 @@ impl Outside {
                 self.asked(operation, "not found".into()).await;
                 Recovered::NotFound
             }
-            Answer::CannotSay(reason) | Answer::NotSent(reason) => {
+            Answer::Sighted(reason) | Answer::CannotSay(reason) | Answer::NotSent(reason) => {
                 self.asked(operation, reason.0).await;
                 Recovered::CannotSay
             }
         }
+    }
+
+    /// What of an answer does not fit the operation it was given about.
+    pub(super) fn mismatch(&self, operation: &Operation, answer: &Answer) -> Option<Mismatch> {
+        match answer {
+            Answer::Done(report) | Answer::Declined(report) | Answer::Pending(report) => {
+                check(operation, self.acquirer.account(), report).err()
+            }
+            Answer::Sighted(reason) => Some(Mismatch::sighted(reason)),
+            Answer::NotFound | Answer::CannotSay(_) | Answer::NotSent(_) => None,
+        }
+    }
+
+    pub(super) async fn disagreed(self: &Arc<Self>, operation: Operation, mismatch: Mismatch) {
+        self.written(move |outside, tx| {
+            outside.mismatch_in(tx, &operation, tx.now(), Hearing::Question, &mismatch)
+        })
+        .await;
     }
 
     /// Bounded here as well as by the engine, so that a question without an answer leaves its event.
@@ -172,7 +189,7 @@ impl Outside {
     /// Writes what nothing depends on: a store that fails now costs a line of the history.
     pub(super) async fn written<F>(self: &Arc<Self>, work: F)
     where
-        F: FnOnce(&Self, &WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
+        F: Fn(&Self, &WriteTx<'_>) -> rusqlite::Result<()> + Send + 'static,
     {
         let outside = Arc::clone(self);
         if let Err(error) = self.transaction(move |tx| Ok(work(&outside, tx)?)).await {

@@ -4,7 +4,8 @@
 //! 2. A step is judged here, against the charge as it stands in this very transaction; a refusal is final and commits with
 //!    the claim.
 //! 3. An operation that is known already answers for itself (P21); a released one is claimed again as it was (P15).
-//! 4. Events that came before the operation take effect with its claim (P28).
+//! 4. Whether the order may be charged is judged in every transaction that permits a send, the first and all later ones.
+//! 5. Events that came before the operation take effect with its claim (P28).
 
 use std::sync::Arc;
 
@@ -17,17 +18,18 @@ use unavez_store::sqlite::{TransactionError, WriteTx, swap_in};
 use unavez_store::{StoreError, Swap};
 use unavez_tower::problem::Problem;
 
-use super::check::check;
+use super::check::{Mismatch, check};
 use super::note::{Happened, Hearing};
 use super::settle::Heeded;
 use super::{Halt, Outside};
 use crate::acquirer::{Instruction, Kind, Outgoing, Payment, Subject, Unsendable};
 use crate::books::charge_rows::{self, ChargeRow, NewCharge, Standing};
 use crate::books::operations::{self, NewOperation, Operation, Via};
-use crate::books::webhooks::{self, EventState};
+use crate::books::webhooks::{self, EventState, Parked};
 use crate::books::{EventKind, OperationStanding, TenantNumber, booking};
 use crate::charge::life::Step;
 use crate::charge::request::Capture;
+use crate::charge::same_order::Permission;
 use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId};
 use crate::crash::{self, Point};
 use crate::http::post::Stage;
@@ -83,10 +85,14 @@ pub(crate) enum Begun {
     Settled(Arc<Record>),
     /// Known outside by an event that came first, and not decided.
     Pending(Box<Attempt>),
+    /// Known outside by an event that came first and does not fit it.
+    Sighted(Arc<Record>),
     /// A record stands there, or none does any more; nothing was written.
     Met(Option<Arc<Record>>, Time),
     /// The operation is known from before its record expired.
     Past(Box<Past>),
+    /// Not to be sent as things stand; nothing was written.
+    NotNow(Box<Problem>),
     /// Its caller had given up; nothing was written.
     Withdrawn,
 }
@@ -98,6 +104,10 @@ pub(crate) struct Attempt {
     pub(crate) operation: Operation,
     pub(crate) charge: Charge,
     pub(crate) outgoing: Outgoing,
+    /// The amount is what the books had left: the caller named none.
+    pub(crate) is_amount_resolved: bool,
+    /// The order has this charge under another key. It is not sent beside it; asked about it was, after a restore.
+    pub(crate) rival: Option<ChargeId>,
 }
 
 /// An operation that is open, as it is stored.
@@ -113,6 +123,10 @@ enum Stop {
     Halt(Halt),
 }
 
+fn not_now(problem: Problem) -> Stop {
+    Stop::Begun(Begun::NotNow(Box::new(problem)))
+}
+
 impl<E: Into<Halt>> From<E> for Stop {
     fn from(error: E) -> Self {
         Self::Halt(error.into())
@@ -123,7 +137,7 @@ impl Begin {
     /// Runs T1. One store trip.
     pub(crate) async fn run(self) -> Result<Begun, StoreError> {
         let store = self.claiming.outside.store.clone();
-        match store.transaction(move |tx| self.write(tx)).await {
+        match store.repeatable_transaction(move |tx| self.write(tx)).await {
             Ok(begun) | Err(TransactionError::Refused(Stop::Begun(begun))) => Ok(begun),
             Err(TransactionError::Refused(Stop::Halt(Halt(error))) | TransactionError::Store(error)) => {
                 Err(error)
@@ -131,20 +145,13 @@ impl Begin {
         }
     }
 
-    fn write(self, tx: &WriteTx<'_>) -> Result<Begun, Stop> {
+    fn write(&self, tx: &WriteTx<'_>) -> Result<Begun, Stop> {
         if !self.stage.begin() {
             return Err(Stop::Begun(Begun::Withdrawn));
         }
-        let claiming = self.claiming;
-        match self.entry {
-            Entry::Claim(expected, claim) => {
-                let record = claiming.enter(tx, expected, Change::Claim(claim))?;
-                claiming.claim(tx, record)
-            }
-            Entry::TakeOver(fence, change) => {
-                let record = claiming.enter(tx, Some(fence), change)?;
-                claiming.take_over(tx, record)
-            }
+        match &self.entry {
+            Entry::Claim(expected, claim) => self.claiming.claim(tx, *expected, claim),
+            Entry::TakeOver(fence, change) => self.claiming.take_over(tx, *fence, change),
         }
     }
 }
@@ -157,44 +164,101 @@ impl Claiming {
         }
     }
 
-    fn take_over(&self, tx: &WriteTx<'_>, record: Arc<Record>) -> Result<Begun, Stop> {
-        let opened = self.read_opened(tx)?;
-        operations::update(tx, opened.operation.row, OperationStanding::Open, None, None, tx.now())?;
+    fn take_over(&self, tx: &WriteTx<'_>, fence: Fence, change: &Change) -> Result<Begun, Stop> {
+        let record = self.enter(tx, Some(fence), change.clone())?;
+        let mut opened = self.read_opened(tx)?;
+        if let Task::Payment { request, tenant, .. } = &*self.task {
+            match self.permission(tx, *tenant, &request.order_id)? {
+                Permission::Send { suspected_duplicate_of: first } => {
+                    charge_rows::suspect(tx, opened.operation.charge, first)?;
+                    opened.charge.suspected_duplicate_of = first;
+                }
+                Permission::Refuse(first) => return Err(not_now(told::not_sent_again(first))),
+                Permission::Wait(first) => return Err(not_now(told::order_undecided(first))),
+            }
+        }
+        let open = operations::Change::to(OperationStanding::Open);
+        operations::update(tx, opened.operation.row, open, tx.now())?;
         self.attempt(tx, record, opened, EventKind::TakenOver).map(Begun::Sends)
     }
 
-    fn claim(&self, tx: &WriteTx<'_>, record: Arc<Record>) -> Result<Begun, Stop> {
-        if let Some(known) = operations::find(tx, self.id)? {
-            return self.claim_known(tx, record, &known);
+    /// Looks for the operation before anything is written, so that what is known already has nothing to undo.
+    fn claim(&self, tx: &WriteTx<'_>, expected: Option<Fence>, claim: &Claim) -> Result<Begun, Stop> {
+        let enter = || self.enter(tx, expected, Change::Claim(claim.clone()));
+        if let Some(known) = operations::find(tx, &self.outside.places, self.id)? {
+            let standing = charge_rows::read(tx, known.charge)?;
+            if !is_free_for(&known, claim) {
+                return Err(self.past(tx, Past::of(&known, &standing.life.charge))?);
+            }
+            return self.claim_again(tx, enter()?, &known, &standing);
         }
         // A charge of the ledger's, from when that was the acquirer.
         if let Some(earlier) = booking::find(tx, &self.outside.places, self.id)? {
-            return Err(Stop::Begun(Begun::Past(Box::new(earlier.into()))));
+            return Err(self.past(tx, earlier.into())?);
         }
         match &*self.task {
             Task::Payment { request, tenant, outgoing } => {
-                self.claim_payment(tx, record, (request, *tenant, outgoing))
+                self.claim_payment(tx, enter()?, (request, *tenant, outgoing))
             }
-            Task::Step(step) => self.claim_step(tx, record, *step),
+            Task::Step(step) => self.claim_step(tx, enter()?, *step),
         }
     }
 
-    /// The operation outlived its record: it is past, or nothing was ever sent for it.
-    fn claim_known(&self, tx: &WriteTx<'_>, record: Arc<Record>, known: &Operation) -> Result<Begun, Stop> {
-        let standing = charge_rows::read(tx, known.charge)?;
-        let is_same = Fingerprint::decode(&known.fingerprint).is_ok_and(|stored| {
-            stored.comparable(&record.fingerprint) && stored.matches(&record.fingerprint)
-        });
-        if known.standing != OperationStanding::Released || !is_same {
-            // A released one is no past; but another request under its key is another request all the same.
-            return Err(Stop::Begun(Begun::Past(Box::new(Past::of(known, &standing.life.charge)))));
-        }
+    /// Whether the order may be charged now, by this operation.
+    fn permission(
+        &self,
+        tx: &WriteTx<'_>,
+        tenant: TenantNumber,
+        order_id: &OrderId,
+    ) -> rusqlite::Result<Permission> {
+        let Outside { same_order, same_order_window, places, .. } = &*self.outside;
+        let rival = match same_order {
+            SameOrder::Allow => None,
+            SameOrder::Warn | SameOrder::Refuse => {
+                let since = tx.now().minus(*same_order_window);
+                booking::rival(tx, places, (tenant, order_id), self.id, since)?
+            }
+        };
+        Ok(Permission::of(*same_order, rival))
+    }
+
+    /// The operation is known, and answers for itself unless its record still does.
+    fn past(&self, tx: &WriteTx<'_>, past: Past) -> rusqlite::Result<Stop> {
+        let live = tx.record(self.id)?.filter(|record| !record.is_expired(tx.now()));
+        Ok(Stop::Begun(match live {
+            Some(record) => Begun::Met(Some(record), tx.now()),
+            None => Begun::Past(Box::new(past)),
+        }))
+    }
+
+    /// Nothing was ever sent for the operation, and its key was freed.
+    fn claim_again(
+        &self,
+        tx: &WriteTx<'_>,
+        record: Arc<Record>,
+        known: &Operation,
+        standing: &Standing,
+    ) -> Result<Begun, Stop> {
         let outgoing = match (&*self.task, known.kind) {
-            (Task::Payment { outgoing, .. }, Kind::Payment) => outgoing.clone(),
+            (Task::Payment { outgoing, request, tenant }, Kind::Payment) => {
+                match self.permission(tx, *tenant, &request.order_id)? {
+                    Permission::Send { suspected_duplicate_of: first } => {
+                        charge_rows::suspect(tx, standing.row, first)?;
+                    }
+                    Permission::Refuse(first) if self.outside.asks_first_until(tx.now()).is_some() => {
+                        charge_rows::suspect(tx, standing.row, Some(first))?;
+                    }
+                    Permission::Refuse(first) => {
+                        return self.refuse(tx, record, &told::already_charged(first));
+                    }
+                    Permission::Wait(first) => return Err(not_now(told::order_undecided(first))),
+                }
+                outgoing.clone()
+            }
             // The amount was fixed with the first claim; whether it is still there is judged anew.
-            _ => match self.set_aside(tx, &standing, known.kind, Some(known.amount))? {
+            _ => match self.set_aside(tx, standing, known.kind, Some(known.amount))? {
                 Ok((_, outgoing)) => outgoing,
-                Err(problem) => return self.refuse(tx, record, &problem),
+                Err(problem) => return self.refuse_step(tx, record, &problem),
             },
         };
         operations::claim_again(tx, known.row, self.outside.acquirer.account(), &outgoing)?;
@@ -208,17 +272,20 @@ impl Claiming {
         record: Arc<Record>,
         (request, tenant, outgoing): (&ChargeRequest, TenantNumber, &Outgoing),
     ) -> Result<Begun, Stop> {
-        let suspected = self.outside.charge_of_order_in(tx, tenant, &request.order_id)?;
-        if let (Some(first), SameOrder::Refuse) = (suspected, self.outside.same_order) {
-            return self.refuse(tx, record, &told::already_charged(first));
-        }
+        let suspected_duplicate_of = match self.permission(tx, tenant, &request.order_id)? {
+            Permission::Send { suspected_duplicate_of } => suspected_duplicate_of,
+            // It may have been executed already, and be forgotten.
+            Permission::Refuse(first) if self.outside.asks_first_until(tx.now()).is_some() => Some(first),
+            Permission::Refuse(first) => return self.refuse(tx, record, &told::already_charged(first)),
+            Permission::Wait(first) => return Err(not_now(told::order_undecided(first))),
+        };
         let new = NewCharge {
             operation: self.id,
             tenant,
             request,
             fingerprint: &self.fingerprint,
             request_id: self.request_id,
-            suspected_duplicate_of: suspected,
+            suspected_duplicate_of,
         };
         let (row, charge) = charge_rows::insert(tx, &self.outside.places, &new, tx.now())?;
         let work = (Kind::Payment, 1, request.amount, request.capture);
@@ -229,14 +296,19 @@ impl Claiming {
     fn claim_step(&self, tx: &WriteTx<'_>, record: Arc<Record>, step: Step) -> Result<Begun, Stop> {
         let Some(standing) = charge_rows::to_step(tx, &self.outside.places, &record.tenant, step.charge)?
         else {
-            return self.refuse(tx, record, &told::unknown_charge());
+            let refusal = told::unknown_charge();
+            // What cannot be an id never was one.
+            return match step.charge {
+                Some(_) => self.refuse_step(tx, record, &refusal),
+                None => self.refuse(tx, record, &refusal),
+            };
         };
         if standing.account.as_ref() != Some(self.outside.acquirer.account()) {
-            return self.refuse(tx, record, &told::other_acquirer(step.kind));
+            return Err(not_now(told::other_acquirer(step.kind)));
         }
         let (amount, outgoing) = match self.set_aside(tx, &standing, step.kind, step.amount)? {
             Ok(set_aside) => set_aside,
-            Err(problem) => return self.refuse(tx, record, &problem),
+            Err(problem) => return self.refuse_step(tx, record, &problem),
         };
         let number = operations::next_number(tx, standing.row, step.kind)?;
         let Standing { row, life, reference, .. } = standing;
@@ -315,7 +387,7 @@ impl Claiming {
             number,
             amount,
             capture,
-            via: Via::Outside(account, outgoing),
+            via: Via::Outside(account, outgoing, &self.outside.instance),
             fingerprint: &self.fingerprint,
             request_id: self.request_id,
         };
@@ -343,9 +415,9 @@ impl Claiming {
 
     /// The operation is open. What was heard of it before counts first.
     fn opened(&self, tx: &WriteTx<'_>, record: Arc<Record>, opened: Opened) -> Result<Begun, Stop> {
-        if self.outside.unpark_in(tx, self.id)?.is_none() {
+        let Some(heeded) = self.outside.unpark_in(tx, self.id)? else {
             return self.attempt(tx, record, opened, EventKind::Started).map(Begun::Sends);
-        }
+        };
         let opened = self.read_opened(tx)?;
         let record = tx.record(self.id)?.unwrap_or(record);
         if let State::Finished { .. } = record.state {
@@ -357,12 +429,14 @@ impl Claiming {
         let ask_after = self.outside.engine.timings().operation_timeout;
         let pending = Change::MarkUnknown { cause: Cause::Pending, ask_after };
         let record = self.enter(tx, Some(record.fence), pending)?;
-        self.attempt(tx, record, opened, EventKind::Started).map(Begun::Pending)
+        let attempt = self.attempt(tx, record, opened, EventKind::Started)?;
+        Ok(if heeded == Heeded::Anomaly { Begun::Sighted(attempt.record) } else { Begun::Pending(attempt) })
     }
 
     /// The operation as it is stored.
     fn read_opened(&self, tx: &WriteTx<'_>) -> rusqlite::Result<Opened> {
-        let operation = operations::find(tx, self.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let operation = operations::find(tx, &self.outside.places, self.id)?
+            .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let charge = charge_rows::read(tx, operation.charge)?.life.charge;
         let outgoing = operations::outgoing(tx, operation.row)?;
         Ok(Opened { operation, charge, outgoing })
@@ -376,16 +450,31 @@ impl Claiming {
         kind: EventKind,
     ) -> Result<Box<Attempt>, Stop> {
         let Opened { operation, charge, outgoing } = opened;
-        let happened = Happened {
-            kind,
-            record: Some(&record),
-            request_id: Some(self.request_id),
-            caller: Some(record.tenant.as_str()),
-            detail: None,
-        };
-        self.outside.happened_in(tx, operation.row, tx.now(), happened)?;
+        // The operation's row tells of the request that made it.
+        if kind != EventKind::Started || operation.request_id != self.request_id {
+            let happened = Happened {
+                kind,
+                record: Some(&record),
+                request_id: Some(self.request_id),
+                caller: Some(record.tenant.as_str()),
+                detail: None,
+            };
+            self.outside.happened_in(tx, operation.row, tx.now(), happened)?;
+        }
         crash::reached(Point::DuringClaim);
-        Ok(Box::new(Attempt { record, operation, charge, outgoing }))
+        let is_amount_resolved = matches!(&*self.task, Task::Step(Step { amount: None, .. }));
+        let rival = charge
+            .suspected_duplicate_of
+            .filter(|_| self.outside.same_order == SameOrder::Refuse && operation.kind == Kind::Payment);
+        Ok(Box::new(Attempt { record, operation, charge, outgoing, is_amount_resolved, rival }))
+    }
+
+    /// Refuses a step by what the books say of its charge; for good only where they cannot have forgotten anything.
+    fn refuse_step(&self, tx: &WriteTx<'_>, record: Arc<Record>, problem: &Problem) -> Result<Begun, Stop> {
+        match self.outside.asks_first_until(tx.now()) {
+            Some(until) => Err(not_now(told::asks_first(problem.code(), until))),
+            None => self.refuse(tx, record, problem),
+        }
     }
 
     /// Finishes the claim with a refusal, in its own commit.
@@ -398,31 +487,25 @@ impl Claiming {
     }
 }
 
-impl Outside {
-    /// A charge of the order under another key, if that is looked for.
-    fn charge_of_order_in(
-        &self,
-        tx: &WriteTx<'_>,
-        tenant: TenantNumber,
-        order_id: &OrderId,
-    ) -> rusqlite::Result<Option<ChargeId>> {
-        if self.same_order == SameOrder::Allow {
-            return Ok(None);
-        }
-        let since = tx.now().minus(self.same_order_window);
-        booking::charge_of_order(tx, &self.places, tenant, order_id, since)
+/// Whether an event that came first is about its operation.
+fn fits(operation: &Operation, parked: &Parked) -> Result<(), Mismatch> {
+    match &parked.signer {
+        Some(signer) if *signer != operation.tenant => Err(Mismatch::signer(operation, signer)),
+        _ => check(operation, &parked.account, &parked.report),
     }
+}
 
+impl Outside {
     /// Applies the events that came before their operation. `None`: there were none.
     pub(super) fn unpark_in(&self, tx: &WriteTx<'_>, id: RecordId) -> Result<Option<Heeded>, Halt> {
         let mut heeded = None;
         for parked in webhooks::parked(tx, id)? {
-            let Some(operation) = operations::find(tx, id)? else { break };
+            let Some(operation) = operations::find(tx, &self.places, id)? else { break };
             let hearing = Hearing::Webhook(&parked.event);
-            let heard = match check(&operation, &parked.account, &parked.report) {
+            let heard = match fits(&operation, &parked) {
                 Ok(()) => self.heed_in(tx, &operation, (parked.standing, &parked.report), hearing)?,
                 Err(mismatch) => {
-                    self.mismatch_in(tx, &operation, tx.now(), hearing, &mismatch)?;
+                    self.disagree_in(tx, &operation, hearing, &mismatch)?;
                     Heeded::Anomaly
                 }
             };
@@ -435,6 +518,14 @@ impl Outside {
         }
         Ok(heeded)
     }
+}
+
+/// Whether a known operation can be claimed anew: nothing was ever sent for it, and it is the same request. Another one
+/// under its key is another request all the same.
+fn is_free_for(known: &Operation, claim: &Claim) -> bool {
+    let is_same = Fingerprint::decode(&known.fingerprint)
+        .is_ok_and(|stored| stored.comparable(&claim.fingerprint) && stored.matches(&claim.fingerprint));
+    known.standing == OperationStanding::Released && is_same
 }
 
 /// 400: the acquirer cannot do that at all.

@@ -23,7 +23,6 @@ use unavez_store::sqlite::WriteTx;
 use unavez_store::{Store as _, StoreError, Swap};
 
 use super::Outside;
-use super::check::check;
 use super::note::{Happened, Hearing};
 use super::settle::Definite;
 use crate::acquirer::{Account, Answer, Reason, Report};
@@ -173,7 +172,8 @@ impl Outside {
     }
 
     async fn operation_of(&self, id: RecordId) -> Result<Operation, NotRuled> {
-        let found = self.store.read(move |connection| operations::find(connection, id)).await?;
+        let places = self.places.clone();
+        let found = self.store.read(move |connection| operations::find(connection, &places, id)).await?;
         found.filter(|it| it.account.is_some()).ok_or(NotRuled::NothingOutside)
     }
 
@@ -194,15 +194,9 @@ impl Outside {
             ));
         }
         let answer = self.look_up(operation).await;
-        if let Answer::Done(report) | Answer::Declined(report) | Answer::Pending(report) = &answer
-            && let Err(mismatch) = check(operation, self.acquirer.account(), report)
-        {
-            let said = format!("not about this operation: {}", mismatch.detail);
-            let operation = operation.clone();
-            self.written(move |outside, tx| {
-                outside.mismatch_in(tx, &operation, tx.now(), Hearing::Question, &mismatch)
-            })
-            .await;
+        if let Some(mismatch) = self.mismatch(operation, &answer) {
+            let said = format!("does not fit this operation: {}", mismatch.detail);
+            self.disagreed(operation.clone(), mismatch).await;
             return silence(said);
         }
         let (told, said) = match &answer {
@@ -210,7 +204,7 @@ impl Outside {
             Answer::Declined(_) => (Told::Done { positive: false }, "declined".to_owned()),
             Answer::Pending(_) => (Told::Pending, "pending".to_owned()),
             Answer::NotFound => (Told::NotFound, "not found".to_owned()),
-            Answer::CannotSay(reason) | Answer::NotSent(reason) => {
+            Answer::Sighted(reason) | Answer::CannotSay(reason) | Answer::NotSent(reason) => {
                 (Told::CannotSay, format!("no answer: {reason}"))
             }
         };

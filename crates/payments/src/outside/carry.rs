@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::Response;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
+use unavez_core::identity::RecordId;
 use unavez_core::problem::Code;
 use unavez_core::record::{Cause, Change, Claim, Exposure, Fence, Record, State};
 use unavez_store::sqlite::{WriteTx, swap_in};
@@ -18,6 +19,7 @@ use unavez_tower::problem::Problem;
 
 use super::begin::{Attempt, Begin, Begun, Claiming, Entry, Task};
 use super::ending::{Conclusion, Course, Ending};
+use super::forgotten::First;
 use super::note::Happened;
 use super::settle::Heeded;
 use super::{Halt, Outside};
@@ -94,16 +96,6 @@ struct Started {
     stopwatch: Stopwatch,
 }
 
-/// What a question before the first send came to.
-enum First {
-    /// This is no time in which it is put.
-    NotAsked,
-    /// The acquirer does not have it: to be sent.
-    NotThere,
-    /// It knows the operation, or cannot say: nothing is sent.
-    Answered(Answer),
-}
-
 /// How the next T1 enters the record.
 #[derive(Clone, Copy)]
 enum Next {
@@ -118,6 +110,7 @@ async fn begin(
     kind: &engine::Kind,
     reply: &mut Reply,
 ) -> Option<Started> {
+    // A task is allocated as large as its largest part: what is rare is boxed apart.
     let engine = &claiming.outside.engine;
     let mut next = Next::Claim(None);
     for _ in 0..ROUNDS_MAX {
@@ -133,7 +126,7 @@ async fn begin(
         next = match begun {
             Begun::Sends(attempt) => return Some(Started { attempt, stopwatch }),
             Begun::Met(None, _) => Next::Claim(None),
-            Begun::Met(Some(record), now) => match engine.meet(record, now, admitted, kind).await {
+            Begun::Met(Some(record), now) => match Box::pin(engine.meet(record, now, admitted, kind)).await {
                 Met::Claim(expected) => Next::Claim(expected),
                 Met::TakeOver(fence) => Next::TakeOver(fence),
                 Met::Answer(response) => {
@@ -142,7 +135,7 @@ async fn begin(
                 }
             },
             other => {
-                reply.send(claiming.outside.told_at_once(other, admitted, kind).await);
+                reply.send(Box::pin(claiming.outside.told_at_once(other, admitted, kind)).await);
                 return None;
             }
         };
@@ -215,11 +208,13 @@ impl Outside {
                 self.engine.notify(record.id.operation_id());
                 self.engine.replay(&record, Ran::Another)
             }
+            Begun::Sighted(record) => post::in_doubt(&record.key).into_response(),
             Begun::Pending(attempt) => post::first_of(&told::pending(&attempt.operation, &attempt.charge)),
             Begun::Past(past) => {
                 let now = self.store.clock().now();
                 post::answer_past(&self.engine, *past, admitted, kind, now).await.unwrap_or_else(Into::into)
             }
+            Begun::NotNow(problem) => problem.into_response(),
             Begun::Withdrawn | Begun::Sends(_) | Begun::Met(..) => {
                 Problem::own_outcome_unknown().into_response()
             }
@@ -236,41 +231,22 @@ impl Outside {
     /// Sends, and writes down what came of it.
     async fn carry(self: &Arc<Self>, started: Started, request_id: RequestId, reply: Reply) {
         crash::reached(Point::AfterClaim);
-        let Started { attempt, stopwatch } = started;
+        let Started { mut attempt, stopwatch } = started;
         let sent_at = self.now();
-        let (answer, course) = match self.ask_first(&attempt).await {
-            First::Answered(answer) => (answer, Course::Asked(sent_at)),
-            First::NotThere => (self.send(&attempt, stopwatch).await, Course::AskedThenSent(sent_at)),
-            First::NotAsked => (self.send(&attempt, stopwatch).await, Course::Sent),
+        let (answer, course) = match (self.ask_first(&mut attempt).await, attempt.rival) {
+            (First::Answered(known), _) => (known, Course::Asked(sent_at)),
+            (First::NotThere, None) => (self.send(&attempt, stopwatch).await, Course::AskedThenSent(sent_at)),
+            (First::NotAsked, None) => (self.send(&attempt, stopwatch).await, Course::Sent),
+            (first, Some(_)) => {
+                let course = first.course_of_a_send(sent_at);
+                (Answer::NotSent(Reason("the order has a charge under another key".into())), course)
+            }
         };
         let ending =
             Ending::read(answer, &attempt.operation, attempt.record.attempts, self.acquirer.account());
         let conclusion = Arc::new(Conclusion { attempt: *attempt, ending, course, sent_at, request_id });
         conclusion.say_unknown();
         self.conclude(conclusion, stopwatch, reply).await;
-    }
-
-    /// What the acquirer knows already of a new claim, where the database may have forgotten an earlier one (after a
-    /// restore).
-    ///
-    /// A request that was on its way when the database's former owner ended may still arrive: "not found" counts only
-    /// later.
-    async fn ask_first(&self, attempt: &Attempt) -> First {
-        let asked_at = self.now();
-        if attempt.record.attempts > 1 || self.ask_first_until.is_none_or(|until| until <= asked_at) {
-            return First::NotAsked;
-        }
-        let operation = &attempt.operation;
-        let settled = self.owner_since.plus(self.promise(operation.kind).visibility_delay);
-        match self.look_up(operation).await {
-            Answer::NotFound if asked_at > settled => First::NotThere,
-            Answer::NotFound => {
-                First::Answered(Answer::CannotSay(Reason("not found, which is too early to count".into())))
-            }
-            // A question that did not leave releases nothing: an earlier attempt may have been sent.
-            Answer::NotSent(reason) => First::Answered(Answer::CannotSay(reason)),
-            known => First::Answered(known),
-        }
     }
 
     async fn send(&self, attempt: &Attempt, stopwatch: Stopwatch) -> Answer {
@@ -310,7 +286,7 @@ impl Outside {
                 reply.send(conclusion.unstored());
             }
             Settled::Overtaken { record } => {
-                self.heed_overtaken(&conclusion).await;
+                Box::pin(self.heed_overtaken(&conclusion)).await;
                 reply.send(match record {
                     Some(record) => self.truth(&record, Ran::Another),
                     None => Problem::own_outcome_unknown().into_response(),
@@ -336,12 +312,12 @@ impl Outside {
         let Conclusion { attempt, ending, .. } = conclusion;
         let swap = match ending {
             Ending::Settles(definite, report) => {
-                let hearing = conclusion.hearing();
                 let fence = attempt.record.fence;
-                self.settle_in(tx, &attempt.operation, fence, (*definite, report), hearing)?
+                self.settle_in(tx, &attempt.operation, fence, (*definite, report), conclusion.hearing())?
             }
             other => {
-                let swap = swap_in(tx, attempt.record.id, Some(attempt.record.fence), self.change(other))?;
+                let change = self.change(other, self.is_sighted_in(tx, attempt.record.id)?);
+                let swap = swap_in(tx, attempt.record.id, Some(attempt.record.fence), change)?;
                 if let Swap::Swapped { record, .. } = &swap {
                     self.note_in(tx, conclusion, record)?;
                 }
@@ -355,40 +331,48 @@ impl Outside {
         Ok(swap)
     }
 
-    /// What was done to come to the ending: asked, sent, or both.
+    /// What was done to come to the ending: asked, sent, or both. A send whose answer settled it is told by the
+    /// operation's row.
     fn course_in(&self, tx: &WriteTx<'_>, conclusion: &Conclusion) -> rusqlite::Result<()> {
-        let Conclusion { attempt, sent_at, .. } = conclusion;
+        let Conclusion { attempt, sent_at, ending, .. } = conclusion;
         let row = attempt.operation.row;
         if let Some((asked_at, detail)) = conclusion.asked_first() {
             let asked = conclusion.happened(EventKind::Asked, &attempt.record);
             self.happened_in(tx, row, asked_at, Happened { detail: Some(&detail), ..asked })?;
         }
-        if conclusion.was_sent() {
+        let is_told = matches!(ending, Ending::Settles(..)) && conclusion.hearing().sent_at().is_some();
+        if conclusion.was_sent() && !is_told {
             self.happened_in(tx, row, *sent_at, conclusion.happened(EventKind::Sent, &attempt.record))?;
         }
         Ok(())
     }
 
-    /// What an ending that settles nothing does to the record.
-    fn change(&self, ending: &Ending) -> Change {
+    /// Whether something was heard of the operation while its attempt ran: its row remembers that.
+    fn is_sighted_in(&self, tx: &WriteTx<'_>, id: RecordId) -> rusqlite::Result<bool> {
+        let operation = operations::find(tx, &self.places, id)?;
+        Ok(operation.is_some_and(|it| it.standing == OperationStanding::Pending))
+    }
+
+    /// What an ending that settles nothing does to the record. What was sighted meanwhile was sent by somebody, even if
+    /// this attempt sent nothing: it is not released.
+    fn change(&self, ending: &Ending, is_sighted: bool) -> Change {
         let ask_after = self.engine.timings().operation_timeout;
         match ending {
-            Ending::Released(_) => Change::Release,
-            Ending::Pending(_) | Ending::Sighted(_) => {
+            Ending::Released(_) if !is_sighted => Change::Release,
+            ending if is_sighted || ending.is_sighting() => {
                 Change::MarkUnknown { cause: Cause::Pending, ask_after }
             }
-            Ending::Unknown(_) | Ending::Disagrees(_) | Ending::Settles(..) => {
-                Change::MarkUnknown { cause: Cause::CutOff, ask_after }
-            }
+            _ => Change::MarkUnknown { cause: Cause::CutOff, ask_after },
         }
     }
 
     fn note_in(&self, tx: &WriteTx<'_>, conclusion: &Conclusion, record: &Record) -> Result<(), Halt> {
         let now = tx.now();
         // An event may have told something meanwhile.
-        let operation = operations::find(tx, record.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let operation =
+            operations::find(tx, &self.places, record.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let kind = match &conclusion.ending {
-            Ending::Released(_) => {
+            Ending::Released(_) if operation.standing != OperationStanding::Pending => {
                 self.release_in(tx, &operation)?;
                 EventKind::Released
             }
@@ -398,7 +382,12 @@ impl Outside {
             }
             ending => {
                 if operation.standing == OperationStanding::Open {
-                    operations::update(tx, operation.row, OperationStanding::Unknown, None, None, now)?;
+                    operations::update(
+                        tx,
+                        operation.row,
+                        operations::Change::to(OperationStanding::Unknown),
+                        now,
+                    )?;
                 }
                 if let Ending::Disagrees(mismatch) = ending {
                     self.mismatch_in(tx, &operation, now, conclusion.hearing(), mismatch)?;
@@ -407,7 +396,7 @@ impl Outside {
             }
         };
         // Where nothing was sent there is no answer to a send: the question tells of itself.
-        if conclusion.was_sent() || kind == EventKind::Released {
+        if !matches!(conclusion.course, Course::Asked(_)) {
             let detail = conclusion.ending.detail();
             let happened = Happened { detail: Some(&detail), ..conclusion.happened(kind, record) };
             self.happened_in(tx, operation.row, now, happened)?;
@@ -418,10 +407,12 @@ impl Outside {
     /// An answer that came too late to settle anything can still be a truth against what did (P27).
     async fn heed_overtaken(self: &Arc<Self>, conclusion: &Conclusion) {
         let Ending::Settles(definite, report) = conclusion.ending.clone() else { return };
-        let (id, hearing, outside) = (conclusion.attempt.record.id, conclusion.hearing(), Arc::clone(self));
+        let (id, hearing, outside) =
+            (conclusion.attempt.record.id, conclusion.late_hearing(), Arc::clone(self));
         let standing = if definite.is_positive() { Standing::Done } else { Standing::Declined };
         let heeded = self.transaction(move |tx| {
-            let operation = operations::find(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+            let operation =
+                operations::find(tx, &outside.places, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
             outside.heed_in(tx, &operation, (standing, &report), hearing)
         });
         match heeded.await {

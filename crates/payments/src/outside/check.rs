@@ -1,6 +1,8 @@
-//! Whether what was heard is about the operation that was stored (P28). Pure.
+//! Whether what was heard is about the operation that was stored (P28), and what it shows if it is not. Pure.
 
-use crate::acquirer::{Account, Report};
+use unavez_core::identity::Tenant;
+
+use crate::acquirer::{Account, Reason as Reported, Report};
 use crate::books::Reason;
 use crate::books::operations::Operation;
 
@@ -10,6 +12,26 @@ pub(super) struct Mismatch {
     pub(super) reason: Reason,
     /// What is stored, and what was heard.
     pub(super) detail: String,
+    /// Whether it shows all the same that the acquirer knows the operation: a sighting, after which nothing is sent (P16).
+    pub(super) is_sighting: bool,
+}
+
+impl Mismatch {
+    /// The acquirer knows the operation, and what it says of it cannot be believed.
+    pub(super) fn sighted(why: &Reported) -> Self {
+        Self { reason: Reason::Operation, detail: why.to_string(), is_sighting: true }
+    }
+
+    /// An event that another tenant's secret has signed. Whoever holds that secret could have made it, and must not
+    /// disturb this tenant's operation (P4): it shows nothing.
+    pub(super) fn signer(operation: &Operation, signer: &Tenant) -> Self {
+        let detail = format!(
+            "signed with the secret of {}, the operation is of {}",
+            signer.as_str(),
+            operation.tenant.as_str()
+        );
+        Self { reason: Reason::Tenant, detail, is_sighting: false }
+    }
 }
 
 /// Compares a report of `account` with what was stored before anything was sent.
@@ -39,5 +61,9 @@ fn differ<T: PartialEq + std::fmt::Display>(reason: Reason, stored: T, heard: T)
     if stored == heard {
         return Ok(());
     }
-    Err(Mismatch { reason, detail: format!("{} is {stored}, heard was {heard}", reason.as_str()) })
+    Err(Mismatch {
+        reason,
+        detail: format!("{} is {stored}, heard was {heard}", reason.as_str()),
+        is_sighting: !matches!(reason, Reason::Account | Reason::Operation),
+    })
 }

@@ -16,7 +16,6 @@ use unavez_store::StoreError;
 use unavez_store::sqlite::WriteTx;
 
 use super::Outside;
-use super::check::check;
 use super::note::Hearing;
 use crate::acquirer::{Answer, Report, Standing};
 use crate::books::operations::{self, Operation};
@@ -58,8 +57,9 @@ impl Outside {
 
     /// Whether the acquirer answered.
     async fn confirm_one(self: &Arc<Self>, id: RecordId) -> Result<bool, StoreError> {
+        let places = self.places.clone();
         let read = self.store.read(move |connection| {
-            let Some(operation) = operations::find(connection, id)? else { return Ok(None) };
+            let Some(operation) = operations::find(connection, &places, id)? else { return Ok(None) };
             Ok(rulings::of_operation(connection, operation.row)?.map(|ruling| (operation, ruling)))
         });
         let Some((operation, ruling)) = read.await? else { return Ok(true) };
@@ -78,9 +78,7 @@ impl Outside {
         answer: &Answer,
     ) -> rusqlite::Result<()> {
         let now = tx.now();
-        if let Some(report) = answer.report()
-            && let Err(mismatch) = check(operation, self.acquirer.account(), report)
-        {
+        if let Some(mismatch) = self.mismatch(operation, answer) {
             self.mismatch_in(tx, operation, now, Hearing::Question, &mismatch)?;
             return rulings::confirm(tx, operation.row, Confirmation::ProvesNothing, now);
         }
@@ -166,6 +164,6 @@ const fn told(answer: &Answer) -> (Told, &'static str) {
         Answer::Declined(_) => (Told::Done { positive: false }, "declined"),
         Answer::Pending(_) => (Told::Pending, "pending"),
         Answer::NotFound => (Told::NotFound, "not found"),
-        Answer::CannotSay(_) | Answer::NotSent(_) => (Told::CannotSay, "no answer"),
+        Answer::Sighted(_) | Answer::CannotSay(_) | Answer::NotSent(_) => (Told::CannotSay, "no answer"),
     }
 }

@@ -16,7 +16,7 @@ use crate::acquirer::{Account, Answer, Reason, Report};
 use crate::books::EventKind;
 use crate::books::events::ASKED_FIRST;
 use crate::books::operations::Operation;
-use crate::http::post;
+use crate::http::{post, told};
 use crate::request_id::RequestId;
 
 /// What an attempt came to, and all that is needed to write it down.
@@ -50,7 +50,7 @@ pub(super) enum Ending {
     Sighted(Report),
     /// Nobody knows.
     Unknown(Reason),
-    /// Answered with what is not about this operation.
+    /// Answered with what does not fit this operation.
     Disagrees(Mismatch),
     /// Certainly nothing left.
     Released(Reason),
@@ -70,9 +70,19 @@ impl Ending {
             Answer::Declined(report) if is_first => Self::Settles(Definite::Declined, report),
             Answer::Declined(report) => Self::Sighted(report),
             Answer::Pending(report) => Self::Pending(report),
+            Answer::Sighted(reason) => Self::Disagrees(Mismatch::sighted(&reason)),
             Answer::NotSent(reason) if is_first => Self::Released(reason),
             Answer::NotSent(reason) | Answer::CannotSay(reason) => Self::Unknown(reason),
             Answer::NotFound => Self::Unknown(Reason("answered a send with not found".into())),
+        }
+    }
+
+    /// Whether it shows that the acquirer knows the operation, and settles nothing.
+    pub(super) const fn is_sighting(&self) -> bool {
+        match self {
+            Self::Pending(_) | Self::Sighted(_) => true,
+            Self::Disagrees(mismatch) => mismatch.is_sighting,
+            Self::Settles(..) | Self::Unknown(_) | Self::Released(_) => false,
         }
     }
 
@@ -89,7 +99,7 @@ impl Ending {
             Self::Settles(definite, _) => if definite.is_positive() { "done" } else { "declined" }.to_owned(),
             Self::Pending(_) => "pending".to_owned(),
             Self::Sighted(_) => "declined, after an earlier attempt that may have been approved".to_owned(),
-            Self::Disagrees(_) => "not about this operation".to_owned(),
+            Self::Disagrees(mismatch) => format!("does not fit: {}", mismatch.detail),
             Self::Unknown(reason) | Self::Released(reason) => reason.0.to_string(),
         }
     }
@@ -111,7 +121,22 @@ impl Conclusion {
     }
 
     /// How the ending was heard.
-    pub(super) const fn hearing(&self) -> Hearing<'static> {
+    pub(super) fn hearing(&self) -> Hearing<'_> {
+        let Self { attempt, course, sent_at, request_id, .. } = self;
+        match course {
+            Course::Asked(_) => Hearing::FirstQuestion(*request_id),
+            // Whoever claims a released operation again is another request.
+            Course::Sent | Course::AskedThenSent(_)
+                if attempt.record.attempts == 1 && attempt.operation.request_id == *request_id =>
+            {
+                Hearing::FirstAnswer { request_id: *request_id, sent_at: *sent_at, charge: &attempt.charge }
+            }
+            Course::Sent | Course::AskedThenSent(_) => Hearing::Answer(*request_id),
+        }
+    }
+
+    /// How it was heard, where that settles nothing any more.
+    pub(super) const fn late_hearing(&self) -> Hearing<'static> {
         match self.course {
             Course::Sent | Course::AskedThenSent(_) => Hearing::Answer(self.request_id),
             Course::Asked(_) => Hearing::FirstQuestion(self.request_id),
@@ -165,6 +190,9 @@ impl Conclusion {
                 post::first_of(&told_unstored(operation, charge, report))
             }
             Ending::Pending(report) => post::first_of(&told_pending(operation, charge, report)),
+            Ending::Released(_) if let Some(first) = self.attempt.rival => {
+                told::not_found_first(first).into_response()
+            }
             Ending::Released(_) => Problem::new(Code::AcquirerUnavailable)
                 .with_detail("the acquirer could not be reached, nothing was sent")
                 .into_response(),

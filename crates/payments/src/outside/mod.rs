@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! T1  claim, charge, reservation, request        begin.rs     one commit, before the first byte is sent
+//!     after a restore: ask first            forgotten.rs instead of sending or refusing what may be forgotten (P16)
 //!     send, within the attempt's deadline        carry.rs     a task of its own (P12)
 //! T2  record, charge, ledger entries             settle.rs    one commit, fenced by the record
 //!     asked by repeats and by the night shift    ask.rs       look up, then T2 (P16)
@@ -46,6 +47,7 @@ pub(crate) mod carry;
 mod check;
 pub(crate) mod confirm;
 mod ending;
+mod forgotten;
 pub(crate) mod in_process;
 mod night;
 mod note;
@@ -120,6 +122,12 @@ impl Outside {
         Promise { visibility_delay: self.visibility_delay.unwrap_or(promise.visibility_delay), ..promise }
     }
 
+    /// What is promised for every kind alike, if it is: then nobody has to read which kind an operation is.
+    fn only_promise(&self) -> Option<Promise> {
+        let [first, rest @ ..] = Kind::ALL.map(|kind| self.promise(kind));
+        rest.iter().all(|promise| *promise == first).then_some(first)
+    }
+
     /// The most careful of all promises.
     fn least_promise(&self) -> Promise {
         let promises = Kind::ALL.map(|kind| self.promise(kind));
@@ -130,11 +138,13 @@ impl Outside {
         }
     }
 
+    /// Runs work on the store, which may repeat it after a run of which nothing was kept: what it logs and counts is told
+    /// again then.
     async fn transaction<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&WriteTx<'_>) -> Result<T, Halt> + Send + 'static,
+        work: impl FnMut(&WriteTx<'_>) -> Result<T, Halt> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.store.transaction(work).await.map_err(|error| match error {
+        self.store.repeatable_transaction(work).await.map_err(|error| match error {
             TransactionError::Refused(Halt(error)) | TransactionError::Store(error) => error,
         })
     }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use unavez_core::identity::OperationId;
+use rusqlite::Connection;
+use unavez_core::identity::{OperationId, RecordId};
 use unavez_core::recovery::Held;
 use unavez_store::StoreError;
 
@@ -11,7 +12,7 @@ use super::webhook::KEPT_FOR;
 use super::{Halt, Outside};
 use crate::books::anomalies::NewAnomaly;
 use crate::books::webhooks::{self, EventState};
-use crate::books::{Heard, Reason, operations};
+use crate::books::{Heard, OperationStanding, Reason, operations};
 
 /// Rows that one transaction of the shift deals with.
 const BATCH: u32 = 100;
@@ -35,13 +36,32 @@ impl Outside {
 
     /// Whatever is parked for an operation that is there takes effect: T1 does the same, and this makes sure of it.
     async fn sweep_parked(self: &Arc<Self>) -> Result<(), StoreError> {
-        for id in self.store.read(|connection| webhooks::parked_operations(connection, BATCH)).await? {
+        for id in self.appeared().await? {
             let outside = Arc::clone(self);
             if self.transaction(move |tx| outside.unpark_in(tx, id)).await? == Some(Heeded::Settled) {
                 self.engine.notify(id.operation_id());
             }
         }
         Ok(())
+    }
+
+    /// Some operations that have appeared since something was parked for them.
+    async fn appeared(&self) -> Result<Vec<RecordId>, StoreError> {
+        let places = self.places.clone();
+        let find = move |connection: &Connection| {
+            let mut appeared = Vec::new();
+            for id in webhooks::parked_operations(connection)? {
+                let operation = operations::find(connection, &places, id)?;
+                if operation.is_some_and(|it| it.standing != OperationStanding::Released) {
+                    appeared.push(id);
+                }
+                if appeared.len() == BATCH as usize {
+                    break;
+                }
+            }
+            Ok(appeared)
+        };
+        self.store.read(find).await
     }
 
     /// Parked events whose operations never came are for a person.
@@ -82,7 +102,9 @@ impl Outside {
     }
 
     async fn write_alarm(self: &Arc<Self>, id: OperationId, held: Held) {
-        let found = self.store.read(move |connection| operations::find(connection, id.record_id())).await;
+        let places = self.places.clone();
+        let find = move |connection: &Connection| operations::find(connection, &places, id.record_id());
+        let found = self.store.read(find).await;
         match found {
             Ok(Some(operation)) => self.hold(operation, held).await,
             Ok(None) => {}

@@ -7,16 +7,26 @@ use unavez_core::time::Time;
 
 use super::Outside;
 use super::check::Mismatch;
-use crate::acquirer::Account;
+use crate::acquirer::{Account, Kind};
 use crate::books::anomalies::{self, NewAnomaly, Noted};
 use crate::books::events::{self, NewEvent};
-use crate::books::operations::{Operation, OperationRow};
+use crate::books::operations::{self, Operation, OperationRow};
 use crate::books::{EventKind, Heard, Reason, Through};
+use crate::charge::Charge;
 use crate::request_id::RequestId;
 
 /// How something was heard.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Hearing<'a> {
+    /// In the answer to the first send, caused by the request that claimed: the operation's row tells all of it.
+    FirstAnswer {
+        /// The request.
+        request_id: RequestId,
+        /// When it was sent.
+        sent_at: Time,
+        /// The charge as it was claimed.
+        charge: &'a Charge,
+    },
     /// In the answer to a send, caused by a request.
     Answer(RequestId),
     /// In the answer to a question.
@@ -32,7 +42,7 @@ pub(super) enum Hearing<'a> {
 impl<'a> Hearing<'a> {
     pub(super) const fn heard(self) -> Heard {
         match self {
-            Self::Answer(_) => Heard::Answer,
+            Self::FirstAnswer { .. } | Self::Answer(_) => Heard::Answer,
             // A ruling stands on a question that was asked for it.
             Self::Question | Self::FirstQuestion(_) | Self::Hand(_) => Heard::Question,
             Self::Webhook(_) => Heard::Webhook,
@@ -41,7 +51,7 @@ impl<'a> Hearing<'a> {
 
     pub(super) const fn through(self) -> Through {
         match self {
-            Self::Answer(_) => Through::Answer,
+            Self::FirstAnswer { .. } | Self::Answer(_) => Through::Answer,
             Self::Question => Through::Question,
             Self::FirstQuestion(_) => Through::FirstQuestion,
             Self::Webhook(_) => Through::Webhook,
@@ -53,28 +63,57 @@ impl<'a> Hearing<'a> {
     pub(super) fn caller(self, account: &'a Account) -> &'a str {
         match self {
             Self::Hand(operator) => operator,
-            Self::Answer(_) | Self::Question | Self::FirstQuestion(_) | Self::Webhook(_) => account.as_str(),
+            Self::FirstAnswer { .. }
+            | Self::Answer(_)
+            | Self::Question
+            | Self::FirstQuestion(_)
+            | Self::Webhook(_) => account.as_str(),
         }
     }
 
     pub(super) const fn request_id(self) -> Option<RequestId> {
         match self {
-            Self::Answer(request_id) | Self::FirstQuestion(request_id) => Some(request_id),
+            Self::FirstAnswer { request_id, .. }
+            | Self::Answer(request_id)
+            | Self::FirstQuestion(request_id) => Some(request_id),
             Self::Question | Self::Webhook(_) | Self::Hand(_) => None,
+        }
+    }
+
+    /// When it was sent, if the operation's row is to tell it.
+    pub(super) const fn sent_at(self) -> Option<Time> {
+        match self {
+            Self::FirstAnswer { sent_at, .. } => Some(sent_at),
+            Self::Answer(_) | Self::Question | Self::FirstQuestion(_) | Self::Webhook(_) | Self::Hand(_) => {
+                None
+            }
+        }
+    }
+
+    /// The charge as it stands, as far as this can be known without its row. A payment that is not settled is the only
+    /// operation of its charge; at most it was seen to be pending, and its end is the same then.
+    pub(super) fn charge(self, operation: &Operation) -> Option<&'a Charge> {
+        match self {
+            Self::FirstAnswer { charge, .. } if operation.kind == Kind::Payment => Some(charge),
+            _ => None,
         }
     }
 
     const fn event(self) -> Option<&'a str> {
         match self {
             Self::Webhook(event) => Some(event),
-            Self::Answer(_) | Self::Question | Self::FirstQuestion(_) | Self::Hand(_) => None,
+            Self::FirstAnswer { .. }
+            | Self::Answer(_)
+            | Self::Question
+            | Self::FirstQuestion(_)
+            | Self::Hand(_) => None,
         }
     }
 
     /// The kind of event that tells of it where it settles nothing.
     pub(super) const fn kind(self) -> EventKind {
         match self {
-            Self::Answer(_) => EventKind::Answered,
+            Self::FirstAnswer { .. } | Self::Answer(_) => EventKind::Answered,
             Self::Question | Self::FirstQuestion(_) => EventKind::Asked,
             Self::Webhook(_) => EventKind::Webhook,
             Self::Hand(_) => EventKind::Operator,
@@ -149,7 +188,8 @@ impl Outside {
         Ok(Noted::New)
     }
 
-    /// A report that is not about what was stored: nothing closes (P28).
+    /// A report that does not fit what was stored: nothing closes (P28). Where it shows that the acquirer knows the
+    /// operation, the operation's row remembers that, and nothing is sent for it any more.
     pub(super) fn mismatch_in(
         &self,
         connection: &Connection,
@@ -159,6 +199,9 @@ impl Outside {
         mismatch: &Mismatch,
     ) -> rusqlite::Result<()> {
         self.heard_in(connection, operation, now, hearing, &mismatch.detail)?;
+        if mismatch.is_sighting {
+            operations::sight(connection, operation.row)?;
+        }
         self.finding_in(connection, operation, now, hearing, (mismatch.reason, &mismatch.detail), None)
     }
 

@@ -39,7 +39,11 @@ impl Presence {
         let step = match answer {
             Answer::CannotSay(_) => 1,
             Answer::NotSent(_) => SILENT_AFTER,
-            Answer::Done(_) | Answer::Declined(_) | Answer::Pending(_) | Answer::NotFound => {
+            Answer::Done(_)
+            | Answer::Declined(_)
+            | Answer::Pending(_)
+            | Answer::Sighted(_)
+            | Answer::NotFound => {
                 let is_silence = self.0.load(Ordering::Relaxed) > 0;
                 let before = if is_silence { self.0.swap(0, Ordering::Relaxed) } else { 0 };
                 return (before >= SILENT_AFTER).then_some(Turn::Back);

@@ -6,18 +6,19 @@
 use std::time::Duration;
 
 use unavez_core::answer::Answer;
-use unavez_core::record::{Change, Fence, Finish, Record};
+use unavez_core::record::{self, Fence, Finish, Record};
 use unavez_core::recovery::{self, ask_interval, note};
 use unavez_core::settling::{Confirmation, News, by_event};
 use unavez_store::sqlite::{WriteTx, swap_in};
 use unavez_store::{StoreError, Swap};
 
-use super::check::check;
+use super::check::{Mismatch, check};
 use super::confirm::undoing;
 use super::note::{Happened, Hearing};
 use super::{Halt, Outside};
 use crate::acquirer::{Report, Standing};
-use crate::books::operations::{self, Operation};
+use crate::books::events::settled_detail;
+use crate::books::operations::{self, Change, Operation};
 use crate::books::webhooks::standing_word;
 use crate::books::{EventKind, OperationStanding, Reason, charge_rows, rulings};
 use crate::charge::Charge;
@@ -99,18 +100,29 @@ impl Outside {
         let now = tx.now();
         let Some(record) = tx.record(operation.id)? else { return Ok(Swap::Conflict { record: None, now }) };
         let after = ended(operation, definite, report);
-        let mut standing = charge_rows::read(tx, operation.charge)?;
-        let entry = standing.life.end(operation.kind, operation.amount, operation.capture, definite.ended());
-        let finish = self.finish(&record, Told::of(&after, &standing.life.charge));
-        let swap = swap_in(tx, operation.id, Some(fence), Change::Finish(finish))?;
+        let mut life = match hearing.charge(operation) {
+            Some(charge) => Life::claimed(charge.clone()),
+            None => charge_rows::read(tx, operation.charge)?.life,
+        };
+        let entry = life.end(operation.kind, operation.amount, operation.capture, definite.ended());
+        let finish = self.finish(&record, Told::of(&after, &life.charge));
+        let swap = swap_in(tx, operation.id, Some(fence), record::Change::Finish(finish))?;
         let Swap::Swapped { record, .. } = &swap else { return Ok(swap) };
-        let (reference, decline_code) = (after.reference.as_deref(), after.decline_code.as_deref());
-        operations::update(tx, operation.row, after.standing, reference, decline_code, now)?;
-        charge_rows::update(tx, operation.charge, &standing.life)?;
+        let change = Change {
+            standing: after.standing,
+            reference: after.reference.as_deref(),
+            decline_code: after.decline_code.as_deref(),
+            sent_at: hearing.sent_at(),
+        };
+        operations::update(tx, operation.row, change, now)?;
+        charge_rows::update(tx, operation.charge, &life)?;
         if let Some(kind) = entry {
             charge_rows::book(tx, operation.charge, kind, operation.amount, now)?;
         }
-        let detail = format!("{}, {}", after.standing.as_str(), hearing.through().as_str());
+        if change.sent_at.is_some() {
+            return Ok(swap);
+        }
+        let detail = settled_detail(after.standing, hearing.through());
         let happened = Happened {
             kind: EventKind::Settled,
             record: Some(record),
@@ -139,10 +151,15 @@ impl Outside {
         operation: &Operation,
         report: &Report,
     ) -> rusqlite::Result<()> {
+        // What asked may have been overtaken by what settled.
+        if operations::at(tx, operation.row)?.standing.is_final() {
+            return Ok(());
+        }
         let mut standing = charge_rows::read(tx, operation.charge)?;
         standing.life.pend(operation.kind, report.next_action.clone().filter(|text| is_json(text)));
-        let reference = report.reference.as_deref();
-        operations::update(tx, operation.row, OperationStanding::Pending, reference, None, tx.now())?;
+        let pending =
+            Change { reference: report.reference.as_deref(), ..Change::to(OperationStanding::Pending) };
+        operations::update(tx, operation.row, pending, tx.now())?;
         charge_rows::update(tx, operation.charge, &standing.life)
     }
 
@@ -150,7 +167,7 @@ impl Outside {
     pub(super) fn release_in(&self, tx: &WriteTx<'_>, operation: &Operation) -> rusqlite::Result<()> {
         let mut standing = charge_rows::read(tx, operation.charge)?;
         standing.life.end(operation.kind, operation.amount, operation.capture, Ended::Released);
-        operations::update(tx, operation.row, OperationStanding::Released, None, None, tx.now())?;
+        operations::update(tx, operation.row, Change::to(OperationStanding::Released), tx.now())?;
         charge_rows::update(tx, operation.charge, &standing.life)
     }
 
@@ -165,7 +182,7 @@ impl Outside {
     ) -> Result<Heeded, Halt> {
         let now = tx.now();
         if let Err(mismatch) = check(operation, self.acquirer.account(), report) {
-            self.mismatch_in(tx, operation, now, hearing, &mismatch)?;
+            self.disagree_in(tx, operation, hearing, &mismatch)?;
             return Ok(Heeded::Anomaly);
         }
         if let Some(detail) = second_payment(operation, standing, report) {
@@ -205,6 +222,25 @@ impl Outside {
             News::Known => Ok(Heeded::Noted),
             News::Contradiction => self.contradict_in(tx, operation, (standing, report), hearing),
         }
+    }
+
+    /// Keeps what does not fit. A sighting is stored with the record, too, unless its owner is alive and will see it in the
+    /// operation's row.
+    pub(super) fn disagree_in(
+        &self,
+        tx: &WriteTx<'_>,
+        operation: &Operation,
+        hearing: Hearing<'_>,
+        mismatch: &Mismatch,
+    ) -> Result<(), Halt> {
+        let now = tx.now();
+        self.mismatch_in(tx, operation, now, hearing, mismatch)?;
+        let Some(record) = tx.record(operation.id)?.filter(|_| mismatch.is_sighting) else { return Ok(()) };
+        if let News::Note(fence) = by_event(&record, recovery::Told::Pending, now) {
+            let after = self.ask_after(&record, Standing::Pending);
+            swap_in(tx, operation.id, Some(fence), note(&record, true, after))?;
+        }
+        Ok(())
     }
 
     /// Something about an operation whose record is gone: the same again, something older, or a contradiction (P27).

@@ -13,6 +13,7 @@ use unavez_core::identity::RecordId;
 use unavez_store::StoreError;
 use unavez_store::sqlite::WriteTx;
 
+use super::check::Mismatch;
 use super::note::Hearing;
 use super::settle::Heeded;
 use super::{Halt, Outside};
@@ -81,7 +82,8 @@ impl Outside {
         }
         let id = report.operation_id.record_id();
         // A released operation was certainly never sent: what tells of it speaks of a claim that is still to come.
-        let there = operations::find(tx, id)?.filter(|it| it.standing != OperationStanding::Released);
+        let there =
+            operations::find(tx, &self.places, id)?.filter(|it| it.standing != OperationStanding::Released);
         let Some(operation) = there else {
             return self.park_in(tx, event, (standing, report));
         };
@@ -102,10 +104,9 @@ impl Outside {
     ) -> Result<Heeded, Halt> {
         let hearing = Hearing::Webhook(&event.id);
         match &event.tenant {
-            Some(tenant) if *tenant != operation.tenant => {
-                let mut report = news.1.clone();
-                report.tenant = Some(tenant.clone());
-                self.heed_in(tx, operation, (news.0, &report), hearing)
+            Some(signer) if *signer != operation.tenant => {
+                self.disagree_in(tx, operation, hearing, &Mismatch::signer(operation, signer))?;
+                Ok(Heeded::Anomaly)
             }
             _ => self.heed_in(tx, operation, news, hearing),
         }
@@ -119,9 +120,8 @@ impl Outside {
     ) -> Result<Heeded, Halt> {
         let (account, id, now) = (self.acquirer.account(), report.operation_id.record_id(), tx.now());
         if webhooks::count_parked(tx)? < PARKED_MAX {
-            let mut report = report.clone();
-            report.tenant = event.tenant.clone().or(report.tenant);
-            webhooks::park(tx, account, &event.id, (standing, &report), now)?;
+            let news = (standing, report, event.tenant.as_ref());
+            webhooks::park(tx, account, &event.id, news, now)?;
             return Ok(Heeded::Noted);
         }
         let detail = format!("{PARKED_MAX} events wait for operations already");

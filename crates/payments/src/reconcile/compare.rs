@@ -12,12 +12,13 @@ use super::{Difference, Finding, PATIENCE, Report, Source, Stretch};
 use crate::acquirer::{Account, Kind, Listed, Standing};
 use crate::books::reckoning::{self, Position};
 use crate::books::webhooks::standing_word;
-use crate::books::{OperationHistory, OperationStanding, operation_on, operations_of_charge_on};
+use crate::books::{OperationHistory, OperationStanding, Places, operation_on, operations_of_charge_on};
 use crate::charge::ChargeId;
 
 /// A comparison under way.
 pub(super) struct Comparison<'a> {
     viewer: &'a Viewer,
+    places: Places,
     source: &'a Source,
     stretch: Stretch,
     /// What was claimed later is still under way.
@@ -35,6 +36,7 @@ impl<'a> Comparison<'a> {
     pub(super) fn new(viewer: &'a Viewer, source: &'a Source, stretch: Stretch) -> Self {
         Self {
             viewer,
+            places: Places::beside(),
             source,
             settled_before: stretch.now.minus(source.visibility_delay()).minus(PATIENCE),
             stretch,
@@ -72,7 +74,7 @@ impl<'a> Comparison<'a> {
     ) -> rusqlite::Result<()> {
         self.compared += 1;
         let is_again = entry.standing == Standing::Done && self.is_known(id, &entry);
-        let Some(operation) = operation_on(connection, id)? else {
+        let Some(operation) = operation_on(connection, &self.places, id)? else {
             if entry.created_at >= self.stretch.since && !is_again {
                 self.findings.push(Finding::OnlyThere(entry));
             }
@@ -136,7 +138,7 @@ impl<'a> Comparison<'a> {
         let findings = &mut self.findings;
         self.viewer.read(|connection| {
             for (id, references) in doubled {
-                if let Some(operation) = operation_on(connection, id)? {
+                if let Some(operation) = operation_on(connection, &self.places, id)? {
                     findings.push(Finding::Doubled { operation: Box::new(operation), references });
                 }
             }
@@ -155,7 +157,7 @@ impl<'a> Comparison<'a> {
                 return Ok(());
             }
             for id in page.into_iter().filter(|id| !self.executions.contains_key(id)) {
-                let found = self.viewer.read(|connection| Ok(operation_on(connection, id)?))?;
+                let found = self.viewer.read(|connection| Ok(operation_on(connection, &self.places, id)?))?;
                 let missing = found.filter(|operation| self.source.lists(operation.kind));
                 self.findings.extend(missing.map(|operation| Finding::OnlyHere(Box::new(operation))));
             }
@@ -168,9 +170,9 @@ impl<'a> Comparison<'a> {
         let mut sums: Vec<(OperationId, i64)> = self.paid_back.drain().collect();
         sums.sort_by_key(|(payment, _)| *payment.record_id().as_bytes());
         for (payment, there) in sums {
-            let operations = self
-                .viewer
-                .read(|connection| Ok(operations_of_charge_on(connection, ChargeId::of(payment))?))?;
+            let operations = self.viewer.read(|connection| {
+                Ok(operations_of_charge_on(connection, &self.places, ChargeId::of(payment))?)
+            })?;
             let Some(currency) = operations.first().map(|operation| operation.currency) else { continue };
             let done = operations
                 .iter()

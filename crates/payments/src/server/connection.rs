@@ -66,7 +66,7 @@ impl<S> Connections<S> {
     }
 
     /// The whole life of one connection, to be spawned.
-    pub(super) fn run<B>(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + use<S, B>
+    pub(super) fn run<B>(&self, stream: std::net::TcpStream) -> impl Future<Output = ()> + Send + use<S, B>
     where
         S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send,
@@ -83,6 +83,7 @@ impl<S> Connections<S> {
         let tls = self.tls.clone();
         async move {
             let serving = async {
+                let stream = TcpStream::from_std(stream)?;
                 match tls {
                     None => {
                         let protocol = spoken(&stream).await?;

@@ -28,11 +28,13 @@ use tower::Service;
 use connection::Connections;
 
 mod connection;
+mod lanes;
 mod open_files;
 mod pulse;
 mod refusal;
 mod tls;
 
+pub use lanes::Lanes;
 pub use tls::{Tls, TlsError};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -50,6 +52,8 @@ pub struct Limits {
     pub drain_timeout: Duration,
     /// `None`: plain HTTP.
     pub tls: Option<Tls>,
+    /// Where connections are driven.
+    pub lanes: Lanes,
 }
 
 impl Default for Limits {
@@ -60,6 +64,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(75),
             drain_timeout: Duration::from_secs(50),
             tls: None,
+            lanes: Lanes::default(),
         }
     }
 }
@@ -73,7 +78,8 @@ pub struct Drained {
 
 /// Serves `service`, such as an `axum::Router`, until `shutdown` resolves and the connections are drained.
 ///
-/// Dropping the future cuts every connection at once.
+/// Dropping the future cuts every connection at once. With [`Lanes`], keep a clone until what requests have left running
+/// is done.
 pub async fn serve<S, B>(
     listener: TcpListener,
     service: S,
@@ -98,8 +104,10 @@ where
             Some(_) = tasks.join_next() => {}
             stream = accept(&listener) => match Arc::clone(&places).try_acquire_owned() {
                 Ok(place) => {
+                    // It is driven on another thread, whose runtime it is to be known to.
+                    let Ok(stream) = stream.into_std() else { continue };
                     let connection = connections.run(stream);
-                    tasks.spawn(async move {
+                    limits.lanes.spawn(&mut tasks, async move {
                         connection.await;
                         drop(place);
                     });

@@ -109,3 +109,11 @@ pub(crate) fn cannot_say(answer: Answer) -> String {
         other => panic!("something was said: {other:?}"),
     }
 }
+
+#[track_caller]
+pub(crate) fn sighted(answer: Answer) -> String {
+    match answer {
+        Answer::Sighted(reason) => reason.0.into(),
+        other => panic!("not seen: {other:?}"),
+    }
+}

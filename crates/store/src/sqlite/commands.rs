@@ -111,17 +111,7 @@ where
 
     fn run(&mut self, tx: &WriteTx<'_>, _: Isolation) -> Ran {
         let Some(work) = self.work.take() else { return Ran::Nothing };
-        let (outcome, ran) = match tx.isolated(|| work(tx)) {
-            Ok(done) => (Ok(done), Ran::Wrote),
-            Err(Undone::Refused(refusal)) => (Err(TransactionError::Refused(refusal)), Ran::Nothing),
-            Err(Undone::Panicked(message)) => {
-                (Err(TransactionError::Store(panicked(&message))), Ran::Nothing)
-            }
-            Err(Undone::Sql(error)) => {
-                (Err(TransactionError::Store(unavailable(&error))), Ran::Failed(error))
-            }
-            Err(Undone::Not(_)) => unreachable!("work behind a savepoint is undone"),
-        };
+        let (outcome, ran) = ended(tx.isolated(|| work(tx)));
         self.outcome = Some(outcome);
         ran
     }
@@ -135,12 +125,74 @@ where
     }
 
     fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
-        let Self { outcome, reply, .. } = *self;
-        let fate = fate.map_err(TransactionError::Store);
-        drop(reply.send(
-            fate.and_then(|()| outcome.unwrap_or_else(|| never_ran().map_err(TransactionError::Store))),
-        ));
+        send(self.reply, fate, self.outcome);
     }
+}
+
+/// Work of a caller in a transaction of its own that can run again.
+pub(super) struct RepeatableCommand<T, E, F> {
+    pub(super) work: F,
+    pub(super) outcome: Option<Result<T, TransactionError<E>>>,
+    pub(super) reply: oneshot::Sender<Result<T, TransactionError<E>>>,
+}
+
+impl<T, E, F> Command for RepeatableCommand<T, E, F>
+where
+    F: FnMut(&WriteTx<'_>) -> Result<T, E> + Send,
+    T: Send,
+    E: Send,
+{
+    fn is_withdrawn(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn run(&mut self, tx: &WriteTx<'_>, isolation: Isolation) -> Ran {
+        let work = || (self.work)(tx);
+        let done = match isolation {
+            Isolation::Bare => tx.bare(work),
+            Isolation::Savepoints => tx.isolated(work),
+        };
+        let (outcome, ran) = match done {
+            Err(Undone::Not(_)) => return Ran::Tainted,
+            done => ended(done),
+        };
+        self.outcome = Some(outcome);
+        ran
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    fn can_run_again(&self) -> bool {
+        true
+    }
+
+    fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
+        send(self.reply, fate, self.outcome);
+    }
+}
+
+/// What a caller is told of its work, once the batch is committed.
+fn ended<T, E>(done: Result<T, Undone<E>>) -> (Result<T, TransactionError<E>>, Ran) {
+    match done {
+        Ok(done) => (Ok(done), Ran::Wrote),
+        Err(Undone::Refused(refusal)) => (Err(TransactionError::Refused(refusal)), Ran::Nothing),
+        Err(Undone::Panicked(message)) => (Err(TransactionError::Store(panicked(&message))), Ran::Nothing),
+        Err(Undone::Sql(error)) => (Err(TransactionError::Store(unavailable(&error))), Ran::Failed(error)),
+        Err(Undone::Not(_)) => unreachable!("work behind a savepoint is undone"),
+    }
+}
+
+fn send<T, E>(
+    reply: oneshot::Sender<Result<T, TransactionError<E>>>,
+    fate: Result<(), StoreError>,
+    outcome: Option<Result<T, TransactionError<E>>>,
+) {
+    let fate = fate.map_err(TransactionError::Store);
+    let outcome = || outcome.unwrap_or_else(|| never_ran().map_err(TransactionError::Store));
+    // A caller that left meanwhile is not waiting any more; its work stands (P12).
+    drop(reply.send(fate.and_then(|()| outcome())));
 }
 
 /// What an effect knows about its claim.

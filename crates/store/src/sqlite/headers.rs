@@ -2,27 +2,39 @@
 //!
 //! Bytes other than printable ASCII, and the backslash, stand as `\xNN`; in names the colon too.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
-use unavez_core::answer::Headers;
+use unavez_core::answer::{Headers, header_name};
 
 /// Writes the fields in their order, repeats included.
 pub(super) fn write(headers: &Headers) -> String {
     let length = headers.iter().map(|(name, value)| name.len() + value.len() + 3).sum();
     let mut text = String::with_capacity(length);
     for (name, value) in headers {
-        name.bytes().for_each(|byte| push(&mut text, byte, byte == b':'));
+        push(&mut text, name.as_bytes(), |byte| is_plain(byte) && byte != b':');
         text.push_str(": ");
-        value.iter().for_each(|byte| push(&mut text, *byte, false));
+        push(&mut text, value, is_plain);
         text.push('\n');
     }
     text
 }
 
-fn push(text: &mut String, byte: u8, escape: bool) {
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && byte != b'\\'
+}
+
+fn push(text: &mut String, bytes: &[u8], stands_as_it_is: fn(u8) -> bool) {
+    match std::str::from_utf8(bytes) {
+        Ok(plain) if bytes.iter().copied().all(stands_as_it_is) => text.push_str(plain),
+        _ => bytes.iter().for_each(|byte| push_byte(text, *byte, stands_as_it_is)),
+    }
+}
+
+fn push_byte(text: &mut String, byte: u8, stands_as_it_is: fn(u8) -> bool) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    if !escape && matches!(byte, b' '..=b'~') && byte != b'\\' {
+    if stands_as_it_is(byte) {
         return text.push(char::from(byte));
     }
     text.push_str("\\x");
@@ -35,10 +47,10 @@ pub(super) fn read(text: &str) -> Result<Headers, NotALine> {
     text.split_terminator('\n').map(|line| field(line).ok_or_else(|| NotALine(line.to_owned()))).collect()
 }
 
-fn field(line: &str) -> Option<(Box<str>, Bytes)> {
+fn field(line: &str) -> Option<(Cow<'static, str>, Bytes)> {
     let (name, value) = line.split_once(": ")?;
     let name = String::from_utf8(unescaped(name)?).ok()?;
-    Some((name.into(), unescaped(value)?.into()))
+    Some((header_name(&name), unescaped(value)?.into()))
 }
 
 fn unescaped(text: &str) -> Option<Vec<u8>> {

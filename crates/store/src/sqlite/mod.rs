@@ -60,7 +60,7 @@ use unavez_core::record::{Change, Claim, Fence, Finish, Record};
 use unavez_core::time::Time;
 
 use self::checkpoints::{BEGIN_PAGES, Checkpointer, Wal};
-use self::commands::{Command, OneCommitCommand, SwapCommand, TransactionCommand};
+use self::commands::{Command, OneCommitCommand, RepeatableCommand, SwapCommand, TransactionCommand};
 use self::error::unavailable;
 use self::lock::Lock;
 use self::queue::Queue;
@@ -296,6 +296,25 @@ impl SqliteStore {
         let (reply, answer) = oneshot::channel();
         self.command(TransactionCommand { work: Some(work), outcome: None, reply })
             .map_err(TransactionError::Store)?;
+        answer.await.unwrap_or_else(|_| Err(TransactionError::Store(cut_off())))
+    }
+
+    /// As [`SqliteStore::transaction`], for work that can be repeated. It may be run again after a run of which nothing
+    /// was kept, so what it does outside the transaction must bear that.
+    ///
+    /// It costs no savepoint, which copies every page that is written in it. So it should refuse before it writes: work
+    /// that refuses later has its whole batch run again, with savepoints.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::transaction`].
+    pub async fn repeatable_transaction<T, E, F>(&self, work: F) -> Result<T, TransactionError<E>>
+    where
+        F: FnMut(&WriteTx<'_>) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.command(RepeatableCommand { work, outcome: None, reply }).map_err(TransactionError::Store)?;
         answer.await.unwrap_or_else(|_| Err(TransactionError::Store(cut_off())))
     }
 

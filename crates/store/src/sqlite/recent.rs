@@ -10,7 +10,7 @@ use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use unavez_core::answer::Content;
+use unavez_core::answer::{Content, Headers};
 use unavez_core::identity::RecordId;
 use unavez_core::record::{Record, State};
 
@@ -140,6 +140,6 @@ fn weight(record: &Record) -> usize {
     ENTRY + record.key.as_str().len() + answer
 }
 
-fn fields(headers: &[(Box<str>, bytes::Bytes)]) -> usize {
+fn fields(headers: &Headers) -> usize {
     headers.iter().map(|(name, value)| 64 + name.len() + value.len()).sum()
 }

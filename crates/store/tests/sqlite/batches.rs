@@ -4,7 +4,7 @@
 use std::{fs, process::Command};
 
 use unavez_core::record::Change;
-use unavez_store::sqlite::{Location, OneCommit, Options, SqliteStore, TransactionError, WriteTx};
+use unavez_store::sqlite::{Location, OneCommit, Options, SqliteStore, TransactionError, WriteTx, swap_in};
 use unavez_store::{BoxFuture, Store, StoreError, Swap};
 
 use crate::support::{
@@ -298,6 +298,59 @@ async fn p12_a_panic_undoes_its_own_work_only() {
     };
     assert_eq!(&**why, "the work panicked: the second one breaks");
     assert_eq!(folder.charges(), 2);
+}
+
+/// What one call of a batch does after it has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Stands,
+    Refuses,
+    Breaks,
+}
+
+#[tokio::test]
+async fn p12_repeatable_work_that_refuses_or_breaks_after_it_wrote_undoes_itself_alone() {
+    let folder = Folder::new();
+    let store = folder.open(Options::default()).unwrap();
+    store.transaction(|tx| tx.execute_batch(BUSINESS)).await.unwrap();
+    let calls: Vec<_> = [Then::Stands, Then::Refuses, Then::Stands, Then::Breaks]
+        .into_iter()
+        .enumerate()
+        .map(|(number, then)| {
+            let (store, key) = (store.clone(), format!("k{number}"));
+            async move {
+                let work = move |tx: &WriteTx<'_>| {
+                    swap_in(tx, id(&key), None, Change::Claim(claim(&key, number as u128 + 1))).unwrap();
+                    tx.execute("insert into charges (record, amount) values (?1, 1)", [id(&key).as_bytes()])
+                        .unwrap();
+                    assert_ne!(then, Then::Breaks, "as it is meant to");
+                    if then == Then::Refuses { Err("not this one") } else { Ok(()) }
+                };
+                store.repeatable_transaction(work).await
+            }
+        })
+        .collect();
+    let results = in_one_batch(&store, calls).await;
+    assert!(
+        matches!(
+            results.as_slice(),
+            [
+                Ok(()),
+                Err(TransactionError::Refused("not this one")),
+                Ok(()),
+                Err(TransactionError::Store(StoreError::RolledBack(_)))
+            ]
+        ),
+        "{results:?}"
+    );
+    assert_eq!(folder.charges(), 2);
+    let kept = [
+        load(&store, "k0").await,
+        load(&store, "k1").await,
+        load(&store, "k2").await,
+        load(&store, "k3").await,
+    ];
+    assert_eq!(kept.map(|record| record.is_some()), [true, false, true, false]);
 }
 
 #[tokio::test]

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use unavez_store::sqlite::{
-    Copied, CopyError, Location, OpenError, Options, Place, Progress, SqliteStore, Target, Watch, copy,
+    Copied, CopyError, DigestIndex, FindRows as _, IndexSpec, Location, OpenError, Options, Place, Progress,
+    SqliteStore, Target, Watch, copy,
 };
 
-use crate::support::{BUSINESS, Folder, finished, forgetful, load};
+use crate::support::{BUSINESS, Folder, finished, forgetful, id, load};
 
 fn watch() -> Watch {
     Watch { stop: Arc::default(), report: Box::new(|_| {}) }
@@ -236,4 +237,27 @@ async fn a_place_where_nothing_stood_stays_empty_until_the_copy_is_put_there() {
     assert!(!target.database().exists());
     assert_eq!(place.put(copied).unwrap(), None);
     assert!(load(&target.open(Options::default()).unwrap(), "k1").await.is_some());
+}
+
+/// The records' own index, as a tool would declare it.
+const BY_ID: IndexSpec = IndexSpec {
+    table: "idempotency_records_by_id",
+    rows_after: "select id, position from idempotency_records where position > ?1",
+    entry: |row| Ok((row.get(0)?, row.get(1)?)),
+};
+
+#[tokio::test]
+async fn an_index_beside_the_owner_finds_what_came_since_it_looked_wherever_the_filing_stands() {
+    let folder = Folder::new();
+    let store = folder.open(Options { unfiled_least: 4, ..Options::default() }).unwrap();
+    let (beside, index) = (folder.beside(), DigestIndex::beside(&BY_ID));
+    for number in 0..40 {
+        let key = format!("k{number}");
+        assert_eq!(beside.find_rows(&index, id(&key).as_bytes()).unwrap(), [], "{key} is not there yet");
+        finished(&store, &key).await;
+        for earlier in 0..=number {
+            let key = format!("k{earlier}");
+            assert_eq!(beside.find_rows(&index, id(&key).as_bytes()).unwrap().len(), 1, "{key} of {number}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! Numbers are 32-bit big-endian; texts stand behind their length.
 
 use bytes::{Buf, BufMut, Bytes};
-use unavez_core::answer::{Content, Headers, NotKept};
+use unavez_core::answer::{Content, Headers, NotKept, header_name};
 use unavez_core::seal::{OpenError, Owner, SealKeys, Sealed};
 
 const VERSION: u8 = 1;
@@ -54,7 +54,7 @@ fn decode(mut plain: Bytes) -> Option<Content> {
     let count = plain.try_get_u32().ok()?;
     let mut headers = Headers::new();
     for _ in 0..count {
-        let name = std::str::from_utf8(&take(&mut plain)?).ok()?.into();
+        let name = header_name(std::str::from_utf8(&take(&mut plain)?).ok()?);
         headers.push((name, take(&mut plain)?));
     }
     let tail = take(&mut plain)?;

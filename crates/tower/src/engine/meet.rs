@@ -182,7 +182,7 @@ impl Engine {
             return self.refuse(admitted, Code::OutcomeUnknown);
         };
         match self.ask(sight, hook, admitted.door(), Asker::Caller).await {
-            Asked::Answer(response) => Judged::Met(Met::Answer(response)),
+            Asked::Answer(response) | Asked::Unstored(response) => Judged::Met(Met::Answer(response)),
             Asked::SendAgain(fence) => Judged::Met(Met::TakeOver(fence)),
             Asked::Refuse(code) => self.refuse(admitted, code),
             Asked::Look => match self.look(admitted.id()).await {

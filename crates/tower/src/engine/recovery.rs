@@ -31,10 +31,11 @@ pub(crate) enum Asker {
 
 /// What came of a question.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "moved once for each request; a box would cost an allocation")]
 pub(crate) enum Asked {
-    /// The outcome is known.
+    /// The outcome is known and stored.
     Answer(Response<Body>),
+    /// The record stands as it stood, and this is what its caller is told (P17).
+    Unstored(Response<Body>),
     /// Certainly not there: may be sent again under this fence.
     SendAgain(Fence),
     /// Still not known.
@@ -59,7 +60,7 @@ impl Engine {
         open.code = match &asked {
             Asked::Refuse(code) => Some(*code),
             Asked::SendAgain(_) => Some(Code::InProgress),
-            Asked::Answer(_) | Asked::Look => None,
+            Asked::Answer(_) | Asked::Unstored(_) | Asked::Look => None,
         };
         asked
     }
@@ -139,7 +140,7 @@ impl Engine {
         response: Response<Body>,
         door: &Door,
     ) -> Asked {
-        let unknown = || Asked::Answer(Problem::own_outcome_unknown().into_response());
+        let unknown = || Asked::Unstored(Problem::own_outcome_unknown().into_response());
         let Ok(gathered) = gather(response, door).await else { return unknown() };
         let status = gathered.response.status();
         let finish = Finish {
@@ -174,9 +175,9 @@ impl Engine {
             (Ok(Ok(Swap::Conflict { .. })), _) => Asked::Look,
             (Ok(Err(_)) | Err(_), Some(mut response)) => {
                 mark(&mut response, Ran::Another, None);
-                Asked::Answer(response)
+                Asked::Unstored(response)
             }
-            (Ok(Err(_)) | Err(_), None) => Asked::Answer(Problem::own_outcome_unknown().into_response()),
+            (Ok(Err(_)) | Err(_), None) => Asked::Unstored(Problem::own_outcome_unknown().into_response()),
         }
     }
 

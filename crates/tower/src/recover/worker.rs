@@ -1,12 +1,22 @@
 //! The worker: asks about operations whose callers do not come back (P16).
+//!
+//! 1. So many questions are on their way at once and no more, so that callers keep most of store and outside system.
+//! 2. A question that gets no answer holds up its own place and no other: what is due is read again while it waits.
+//! 3. After a round in which nothing was settled it rests, however much is due. An outside system that is down, or a
+//!    store that does not write, is then asked about a batch for each interval.
+//!
+//! What breaks it in deployment: an outside system that allows fewer questions than are asked at once. It answers with
+//! errors, which settle nothing.
 
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{self, JoinSet};
 use tokio::time::{sleep, timeout};
-use unavez_store::StoreError;
+use unavez_core::identity::RecordId;
+use unavez_store::{Due, StoreError};
 
 use super::{Hook, Recover};
 use crate::door::Door;
@@ -41,12 +51,14 @@ pub struct RecoveryWorker {
     hook: Hook,
     door: Door,
     interval: Duration,
-    batch: usize,
     questions_max: usize,
 }
 
 /// A question is mostly waiting, and outside systems limit how many may wait at once.
 const QUESTIONS_MAX: usize = 16;
+
+/// The least number of records that are read at once.
+const BATCH: usize = 100;
 
 /// What one pass of the worker did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +78,6 @@ impl RecoveryWorker {
             hook: Hook::new(hook),
             door: Door::new(),
             interval: Duration::from_secs(1),
-            batch: 100,
             questions_max: QUESTIONS_MAX,
         }
     }
@@ -78,7 +89,7 @@ impl RecoveryWorker {
         self
     }
 
-    /// How long it rests after a pass that found little.
+    /// How long it rests after a round that found little, or settled nothing.
     #[must_use]
     pub const fn with_interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
@@ -95,18 +106,19 @@ impl RecoveryWorker {
     /// Works until `stop` is ready. A question that is on its way then is dropped; the next worker asks it again.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
+        let mut open = Questions::default();
         loop {
-            let full = tokio::select! {
+            let goes_on = tokio::select! {
                 () = &mut stop => return,
-                pass = self.pass() => match pass {
-                    Ok(pass) => pass.due >= self.batch,
+                round = self.round(&mut open) => match round {
+                    Ok(round) => round.due >= self.batch() && round.settled > 0,
                     Err(error) => {
                         tracing::warn!(%error, "recovery could not read what is due");
                         false
                     }
                 },
             };
-            if !full {
+            if !goes_on {
                 tokio::select! {
                     () = &mut stop => return,
                     () = sleep(self.interval) => {}
@@ -121,35 +133,77 @@ impl RecoveryWorker {
     /// # Errors
     /// The store cannot be read.
     pub async fn pass(&self) -> Result<Pass, StoreError> {
-        let due = timeout(self.engine.timings().store_timeout, self.engine.store().due(self.batch))
-            .await
-            .unwrap_or_else(|_| {
-                Err(StoreError::Unavailable("due took longer than the store timeout".into()))
-            })?;
-        let mut pass = Pass { due: due.records.len(), settled: 0 };
-        let mut questions = JoinSet::new();
-        for record in due.records {
-            if questions.len() >= self.questions_max {
-                pass.count(questions.join_next().await);
-            }
-            // Earlier questions of this pass took time, which only makes this reading older and the answer worth less.
-            questions.spawn(self.clone().ask(Sight { record, now: due.now }));
-        }
-        while let Some(answered) = questions.join_next().await {
-            pass.count(Some(answered));
+        let mut open = Questions::default();
+        let mut pass = self.round(&mut open).await?;
+        while let Some(settled) = open.answered().await {
+            pass.settled += usize::from(settled);
         }
         Ok(pass)
     }
 
-    /// Whether the outcome is known now.
+    /// Asks about everything that is due and not being asked about, and counts what was settled meanwhile. The latest
+    /// questions are left open.
+    async fn round(&self, open: &mut Questions) -> Result<Pass, StoreError> {
+        let settled = open.answered_already();
+        let asking: HashSet<RecordId> = open.about.values().copied().collect();
+        // What is being asked about is still due.
+        let due = self.due(self.batch() + asking.len()).await?;
+        let fresh: Vec<_> = due.records.into_iter().filter(|record| !asking.contains(&record.id)).collect();
+        let mut pass = Pass { due: fresh.len(), settled };
+        for record in fresh {
+            if open.tasks.len() >= self.questions_max {
+                pass.settled += usize::from(open.answered().await == Some(true));
+            }
+            // Earlier questions of this round took time, which only makes this reading older and the answer worth less.
+            let (id, sight) = (record.id, Sight { record, now: due.now });
+            open.about.insert(open.tasks.spawn(self.clone().ask(sight)).id(), id);
+        }
+        Ok(pass)
+    }
+
+    /// More than are asked about at once, so that a full round has heard some answers when it ends.
+    fn batch(&self) -> usize {
+        BATCH.max(self.questions_max.saturating_mul(2))
+    }
+
+    async fn due(&self, limit: usize) -> Result<Due, StoreError> {
+        let due = timeout(self.engine.timings().store_timeout, self.engine.store().due(limit)).await;
+        due.unwrap_or_else(|_| Err(StoreError::Unavailable("due took longer than the store timeout".into())))
+    }
+
+    /// Whether the outcome is known now, and stored.
     async fn ask(self, sight: Sight) -> bool {
         matches!(self.engine.ask(&sight, &self.hook, &self.door, Asker::Worker).await, Asked::Answer(_))
     }
 }
 
-impl Pass {
-    /// A question that panicked settled nothing.
-    fn count(&mut self, answered: Option<Result<bool, JoinError>>) {
-        self.settled += usize::from(matches!(answered, Some(Ok(true))));
+/// Questions on their way, and what each is about. Dropped with it.
+#[derive(Default)]
+struct Questions {
+    tasks: JoinSet<bool>,
+    about: HashMap<task::Id, RecordId>,
+}
+
+impl Questions {
+    /// Waits for one of them, and says whether it settled its record; `None` if there is none. One that panicked settled
+    /// nothing.
+    async fn answered(&mut self) -> Option<bool> {
+        let ended = self.tasks.join_next_with_id().await?;
+        Some(self.close(ended))
+    }
+
+    /// How many records were settled by those that have ended.
+    fn answered_already(&mut self) -> usize {
+        let mut settled = 0;
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            settled += usize::from(self.close(ended));
+        }
+        settled
+    }
+
+    fn close(&mut self, ended: Result<(task::Id, bool), task::JoinError>) -> bool {
+        let (id, settled) = ended.unwrap_or_else(|panicked| (panicked.id(), false));
+        self.about.remove(&id);
+        settled
     }
 }

@@ -16,3 +16,4 @@ mod sqlite;
 mod stack;
 mod support;
 mod wire;
+mod worker;

@@ -134,7 +134,7 @@ pub async fn other_content_under_one_id_is_not_executed<R: Rig + ?Sized>(rig: &R
     let mut dearer = instruction.clone();
     dearer.subject.amount = amount(10_001);
     let answer = case.send(&dearer).await;
-    assert!(matches!(answer, Answer::CannotSay(_)), "{answer:?}");
+    assert!(matches!(answer, Answer::Sighted(_) | Answer::CannotSay(_)), "{answer:?}");
     assert_eq!(case.executed(&instruction).await, 1);
     case.found(&instruction).await;
 }

@@ -19,7 +19,7 @@ use unavez_core::recovery::Promise;
 use unavez_core::time::Time;
 
 use super::desk::Reply;
-use super::document::{Event, Failure, NOT_FOUND, Operation, PENDING, Page, SETTLED};
+use super::document::{Event, Failure, NOT_FOUND, OPERATION_ID_REUSED, Operation, PENDING, Page, SETTLED};
 use super::request::Request;
 use super::{Dedupe, Sandbox};
 use crate::acquirer::http::{BaseUrl, Client, Exchanged};
@@ -154,7 +154,12 @@ impl Acquirer for SandboxAcquirer {
             let headers = outgoing.headers.iter().map(|(name, value)| (&**name, &**value));
             let exchanged = self.exchange(&outgoing.method, &outgoing.path, headers, &outgoing.body).await;
             match exchanged {
-                Exchanged::Answered { status: 200..=202 | 402 | 422, body } => told(subject, &body),
+                Exchanged::Answered { status: status @ (200..=202 | 402 | 422), body } => {
+                    agreed(status, told(subject, &body))
+                }
+                Exchanged::Answered { status: 409, body } if is_reused(subject.operation_id, &body) => {
+                    Answer::Sighted(Reason("has other content under the operation's id".into()))
+                }
                 other => nothing_told(other),
             }
         })
@@ -234,6 +239,22 @@ impl SandboxAcquirer {
     }
 }
 
+/// What a status and a body say together: neither is believed against the other.
+fn agreed(status: u16, answer: Answer) -> Answer {
+    match (status, &answer) {
+        (200 | 201, Answer::Declined(_)) | (402 | 422, Answer::Done(_) | Answer::Pending(_)) => {
+            Answer::Sighted(Reason(format!("answered {status} with a body that says otherwise").into()))
+        }
+        _ => answer,
+    }
+}
+
+/// The one member without which nothing is said about anything.
+#[derive(serde::Deserialize)]
+struct Named {
+    operation_id: String,
+}
+
 /// Reads what is said about an operation. An answer about another one is none.
 fn told(subject: &Subject, body: &[u8]) -> Answer {
     let operation: Option<Operation> = serde_json::from_slice(body).ok();
@@ -244,8 +265,25 @@ fn told(subject: &Subject, body: &[u8]) -> Answer {
         Some((Standing::Done, report)) => Answer::Done(report),
         Some((Standing::Declined, report)) => Answer::Declined(report),
         Some((Standing::Pending, report)) => Answer::Pending(report),
+        None if names(subject.operation_id, body) => {
+            Answer::Sighted(Reason("names the operation, and cannot be read".into()))
+        }
         None => Answer::CannotSay(Reason("the answer cannot be read".into())),
     }
+}
+
+fn names(operation: OperationId, body: &[u8]) -> bool {
+    let named: Option<Named> = serde_json::from_slice(body).ok();
+    named.is_some_and(|named| named.operation_id == operation.to_string())
+}
+
+/// Whether a 409 is the sandbox's own. One that names no operation is about the one that was sent.
+fn is_reused(operation: OperationId, body: &[u8]) -> bool {
+    let failure: Option<Failure> = serde_json::from_slice(body).ok();
+    failure.is_some_and(|failure| {
+        failure.error.code == OPERATION_ID_REUSED
+            && failure.operation_id.is_none_or(|named| named == operation.to_string())
+    })
 }
 
 /// Whether a 404 is the sandbox's own, about this very operation, and not one of whoever stands between.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use unavez_core::identity::OperationId;
 use unavez_core::time::Time;
 
-use super::document::{Failure, Fault, NOT_FOUND, Operation, Page};
+use super::document::{Failure, Fault, NOT_FOUND, OPERATION_ID_REUSED, Operation, Page};
 use super::execution::{self, Executed, Execution, What};
 use super::request::{Path, Request};
 use super::token::Fate;
@@ -109,7 +109,7 @@ impl Sandbox {
         }
         crash::reached(Point::BeforeExecution);
         let behaviour = self.behaviour();
-        let executed = self.0.store.transaction(move |tx| -> rusqlite::Result<_> {
+        let executed = self.0.store.repeatable_transaction(move |tx| -> rusqlite::Result<_> {
             let executed = execution::execute(tx, &request, behaviour.dedupe, tx.now())?;
             if let Executed::New(execution) = &executed {
                 delivery::announce(tx, execution, behaviour.webhooks)?;
@@ -124,7 +124,7 @@ impl Sandbox {
             Ok((Executed::Before(execution), now)) => Reply::execution(&execution, now),
             Ok((Executed::OtherContent, _)) => Reply::fault(
                 409,
-                "operation_id_reused",
+                OPERATION_ID_REUSED,
                 "operation_id was used for a request with other content",
             ),
             Ok((Executed::NoSuchPayment, _)) => {

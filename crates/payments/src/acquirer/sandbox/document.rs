@@ -77,6 +77,9 @@ pub(super) struct Fault {
 /// The code of a defined "not found".
 pub(super) const NOT_FOUND: &str = "operation_not_found";
 
+/// The code of a request whose operation id has other content already.
+pub(super) const OPERATION_ID_REUSED: &str = "operation_id_reused";
+
 /// Tells that an operation is decided now.
 pub(super) const SETTLED: &str = "operation.settled";
 

@@ -58,6 +58,10 @@ fn executed(exchanged: Exchanged, subject: &Subject) -> Result<Answer, Reason> {
 
 /// What a 400 or 402 says. Where it shows the payment, that tells more: a void of what is void already is done.
 fn refused(status: u16, fault: &Fault, subject: &Subject) -> Answer {
+    // The key was used for another request.
+    if fault.kind == "idempotency_error" {
+        return Answer::Sighted(failed(status, Some(fault)));
+    }
     let is_refusal = match fault.kind.as_str() {
         "card_error" => true,
         "invalid_request_error" => !fault.code.as_deref().is_some_and(says_nothing),

@@ -59,8 +59,9 @@ create table charges_by_order (
 -- A tenant's charges, newest first. Grows at its end.
 create index charges_by_tenant on charges (tenant);
 
--- The few that did not simply succeed.
-create index charges_by_status on charges (tenant, status) where status <> 'captured';
+-- The few that did not simply succeed. (Every charge through an acquirer outside begins as created: those are found through
+-- their operations, which are under way or released.)
+create index charges_by_status on charges (tenant, status) where status <> 'captured' and status <> 'created';
 
 -- Double entry: each row is a balanced pair, one account debited and one credited with the same amount. Only ever
 -- appended to.

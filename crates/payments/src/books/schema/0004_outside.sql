@@ -45,8 +45,9 @@ end;
 create table operations (
     -- Order of claims.
     id integer primary key,
-    -- The operation's id, and the idempotency record's. That it is unique is the last line of defence.
-    operation blob not null unique check (length(operation) = 16),
+    -- The operation's id, and the idempotency record's. Unique: a payment has it from its charge, and is found through
+    -- that; the others have operations_of_steps.
+    operation blob not null check (length(operation) = 16),
     -- charges.id: the charge that a payment makes and the others belong to.
     charge integer not null,
     kind text not null check (kind = 'payment' or kind = 'capture' or kind = 'void' or kind = 'refund'),
@@ -74,16 +75,26 @@ create table operations (
     reference text,
     -- Why it was declined: a word of the acquirer's.
     decline_code text check (decline_code is null or standing = 'declined'),
-    -- Digest of the request that claimed the key: a repeat after the record's time is compared with it.
-    fingerprint blob not null,
+    -- Digest of the request that claimed the key: a repeat after the record's time is compared with it. A payment's is its
+    -- charge's.
+    fingerprint blob check ((fingerprint is null) = (kind = 'payment')),
     -- Name of the request that claimed the key.
     request_id blob not null check (length(request_id) = 16),
+    -- Which process claimed the key.
+    instance text check ((instance is null) = (account is null) and (instance is null or length(instance) between 1 and 64)),
     -- When the key was claimed: nothing was sent before.
     created_at integer not null,
+    -- When the request was sent, where it was sent once and the answer to it settled the operation. These three times,
+    -- with the process and the request that claimed, are all that happened then: `key_events` has nothing to add.
+    sent_at integer check (sent_at is null or (settled_at is not null and account is not null)),
     settled_at integer check ((settled_at is not null) = (standing = 'done' or standing = 'declined')),
     check (captures_at_once is null or captures_at_once = 0 or captures_at_once = 1),
     check (account is not null or standing = 'done')
 ) strict;
+
+-- Captures, voids and refunds by their ids. Payments are not in it: a page of a tree for each is what the charge's own index
+-- avoids.
+create unique index operations_of_steps on operations (operation) where kind <> 'payment';
 
 create unique index operations_of_charge on operations (charge, kind, number);
 
@@ -95,8 +106,12 @@ where (kind = 'capture' or kind = 'void') and standing <> 'declined' and standin
 create index operations_undecided on operations (created_at)
 where standing = 'open' or standing = 'unknown' or standing = 'pending';
 
--- What happened to an operation, in the order in which it was written down: what `trace` tells. Off the ledger's path:
--- an operation without a row in `operations` has no events. Only ever appended to.
+-- Those that came to nothing; their charges still stand as created.
+create index operations_released on operations (charge) where standing = 'released';
+
+-- What else happened to an operation, in the order in which it was written down: what `trace` tells. Off the happy path:
+-- that an operation was claimed is told by its own row, and so is that it was sent once and settled by the answer; an
+-- operation without a row in `operations` has no events. Only ever appended to.
 create table key_events (
     id integer primary key,
     -- operations.id

@@ -1,1 +1,1 @@
-select operation from operations where charge = ?1 order by id
+select id from operations where charge = ?1 order by id

@@ -1,6 +1,6 @@
 -- Undecided operations, oldest first. A running attempt counts once it is older than the operation timeout: its owner is
 -- lost, or about to be.
-select operation.operation
+select operation.id
 from operations as operation
 where (operation.standing = 'open' or operation.standing = 'unknown' or operation.standing = 'pending')
     and (operation.standing <> 'open' or operation.created_at < ?1)

@@ -28,6 +28,7 @@ pub(super) struct Found {
 pub(super) struct Names<'a> {
     pub(super) viewer: &'a Viewer,
     pub(super) connection: &'a Connection,
+    pub(super) places: &'a Places,
     pub(super) tenant: Option<&'a Tenant>,
 }
 
@@ -35,7 +36,7 @@ impl Names<'_> {
     /// A name can be several things at once, an order id and a key above all: all of them are found.
     pub(super) fn find(&self, name: &str) -> Result<Found, ReadError> {
         let mut found = Found::default();
-        if let Some(id) = by_form(self.connection, name)? {
+        if let Some(id) = by_form(self.connection, self.places, name)? {
             self.add_operation(&mut found, id)?;
         }
         for tenant in self.tenants()? {
@@ -66,9 +67,9 @@ impl Names<'_> {
     }
 
     fn add_operation(&self, found: &mut Found, id: RecordId) -> Result<(), ReadError> {
-        let row = match operations::find(self.connection, id)? {
+        let row = match operations::find(self.connection, self.places, id)? {
             Some(operation) => Some(operation.charge),
-            None => charge_rows::row_of(self.connection, &Places::beside(), id)?,
+            None => charge_rows::row_of(self.connection, self.places, id)?,
         };
         if let Some(row) = row {
             return self.add_charge(found, row);
@@ -101,7 +102,7 @@ impl Names<'_> {
     }
 
     fn add_order(&self, found: &mut Found, tenant: &Tenant, order: &str) -> Result<(), ReadError> {
-        for row in charges_of_order(self.connection, tenant, order)? {
+        for row in charges_of_order(self.connection, self.places, tenant, order)? {
             self.add_charge(found, row)?;
         }
         Ok(())
@@ -143,11 +144,10 @@ impl Names<'_> {
 const HASH_DIGITS: usize = 12;
 
 /// The operation that an id of ours names by its form.
-fn by_form(connection: &Connection, name: &str) -> rusqlite::Result<Option<RecordId>> {
+fn by_form(connection: &Connection, places: &Places, name: &str) -> rusqlite::Result<Option<RecordId>> {
     if let Some(refund) = RefundId::parse(name) {
         let mut find = connection.prepare_cached(include_str!("../sql/refund_of_charge.sql"))?;
-        let Some(row) =
-            charge_rows::row_of(connection, &Places::beside(), refund.charge.operation_id().record_id())?
+        let Some(row) = charge_rows::row_of(connection, places, refund.charge.operation_id().record_id())?
         else {
             return Ok(None);
         };
@@ -167,11 +167,12 @@ fn resource_of(record: &Record) -> Option<RecordId> {
 /// The charges of an order, oldest first; the newest [`CHARGES_MAX`].
 pub(super) fn charges_of_order(
     connection: &Connection,
+    places: &Places,
     tenant: &Tenant,
     order: &str,
 ) -> rusqlite::Result<Vec<ChargeRow>> {
     let Some(number) = tenants::find(connection, tenant)? else { return Ok(Vec::new()) };
-    let mut positions = Places::beside().of_order(connection, number, order)?;
+    let mut positions = places.of_order(connection, number, order)?;
     positions.drain(..positions.len().saturating_sub(CHARGES_MAX as usize));
     let is_of = |position: &i64| is_of_order(connection, number, order, *position).transpose();
     positions.iter().filter_map(is_of).collect()
@@ -202,7 +203,7 @@ pub fn charges_of_request_on(connection: &Connection, request_id: &str) -> rusql
 /// The library's, or a row that cannot be read.
 pub fn charges_of_reference_on(connection: &Connection, reference: &str) -> rusqlite::Result<Vec<ChargeId>> {
     let ids = operations_by_reference(connection, reference)?.into_iter();
-    let charges = ids.filter_map(|id| operations::find(connection, id).transpose());
+    let charges = ids.filter_map(|id| operations::find(connection, &Places::beside(), id).transpose());
     charges.map(|found| found.map(|operation| operation.charge_id)).collect()
 }
 

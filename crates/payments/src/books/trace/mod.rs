@@ -101,8 +101,9 @@ pub struct Around {
 /// The file cannot be read.
 pub fn trace(viewer: &Viewer, name: &str, tenant: Option<&Tenant>, now: Time) -> Result<Trace, StoreError> {
     viewer.read(|connection| {
-        let found = Names { viewer, connection, tenant }.find(name)?;
-        let reader = Reader { viewer, connection, now };
+        let places = &Places::beside();
+        let found = Names { viewer, connection, places, tenant }.find(name)?;
+        let reader = Reader { viewer, connection, places, now };
         let mut orders: Vec<OrderTrace> = Vec::new();
         for row in found.charges {
             let standing = charge_rows::read(connection, row)?;
@@ -119,13 +120,14 @@ pub fn trace(viewer: &Viewer, name: &str, tenant: Option<&Tenant>, now: Time) ->
 struct Reader<'a> {
     viewer: &'a Viewer,
     connection: &'a Connection,
+    places: &'a Places,
     now: Time,
 }
 
 impl Reader<'_> {
     fn order(&self, tenant: Tenant, order_id: Box<str>) -> Result<OrderTrace, ReadError> {
         let mut charges = Vec::new();
-        for row in find::charges_of_order(self.connection, &tenant, &order_id)? {
+        for row in find::charges_of_order(self.connection, self.places, &tenant, &order_id)? {
             charges.push(self.charge(&tenant, row)?);
         }
         let around = match trouble(&charges, self.now) {
@@ -139,9 +141,9 @@ impl Reader<'_> {
         let standing = charge_rows::read(self.connection, row)?;
         let charge = standing.life.charge;
         let id = charge.id.operation_id().record_id();
-        let earlier = booking::find(self.connection, &Places::beside(), id)?;
+        let earlier = booking::find(self.connection, self.places, id)?;
         let mut operations = Vec::new();
-        for history in operations_of_charge_on(self.connection, charge.id)? {
+        for history in operations_of_charge_on(self.connection, self.places, charge.id)? {
             let record = self.record(history.operation_id.record_id(), tenant)?;
             operations.push((history, record));
         }

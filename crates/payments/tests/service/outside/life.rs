@@ -263,6 +263,52 @@ async fn the_history_of_an_operation_tells_all_that_happened() {
 }
 
 #[tokio::test]
+async fn a_charge_that_simply_succeeds_tells_its_history_without_events() {
+    let acquirer = Scripted::new();
+    let service = start(&acquirer).await;
+    let request_id = service.charge("K1", B1).await.header("request-id").unwrap().to_owned();
+    let history = service.payments.books().operation(operation(&service, "K1").await).await.unwrap().unwrap();
+    let told: Vec<_> = history
+        .events
+        .iter()
+        .map(|event| (event.kind, event.attempt, event.version, event.detail.as_deref()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (EventKind::Started, Some(1), Some(1), None),
+            (EventKind::Sent, Some(1), Some(1), None),
+            (EventKind::Settled, Some(1), Some(2), Some("done, heard in the answer")),
+        ]
+    );
+    assert!(history.events.iter().all(|event| event.request_id.as_deref() == Some(&*request_id)));
+    assert_eq!(history.events[0].caller.as_deref(), Some("default"));
+    assert_eq!(history.events[2].caller.as_deref(), history.account.as_ref().map(|it| it.as_str()));
+    let written = service
+        .payments
+        .store()
+        .read(|db| db.query_row("select count(*) from key_events", [], |row| row.get::<_, i64>(0)));
+    assert_eq!(written.await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn charges_that_are_created_are_listed_whether_they_are_under_way_or_came_to_nothing() {
+    let acquirer = Scripted::new();
+    let service = start(&acquirer).await;
+    acquirer.plan([Plan::Fail, Plan::RefuseConnection, Plan::Approve, Plan::Decline]);
+    for key in ["K1", "K2", "K3", "K4"] {
+        let body = format!(r#"{{"amount":2500,"currency":"EUR","order_id":"{key}"}}"#);
+        service.charge(key, &body).await;
+    }
+    for (status, orders) in [("created", &["K2", "K1"][..]), ("captured", &["K3"]), ("declined", &["K4"])] {
+        let list = service.get(&format!("/v1/charges?status={status}")).await.json();
+        let found: Vec<_> =
+            list["data"].as_array().unwrap().iter().map(|it| it["order_id"].as_str().unwrap()).collect();
+        assert_eq!(found, orders, "{status}");
+    }
+}
+
+#[tokio::test]
 async fn p13_the_acquirer_gets_no_more_time_than_an_attempt_has() {
     let acquirer = Scripted::new();
     let service = start(&acquirer).await;
@@ -323,4 +369,36 @@ async fn c83_repeats_questions_events_and_the_late_answer_settle_once() {
     }
     assert_eq!(acquirer.executed(), 1000);
     assert!(anomalies(&service).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c118_a_charge_that_races_with_the_cancellation_of_its_key_has_one_answer() {
+    let acquirer = Scripted::new();
+    let service = Arc::new(start(&acquirer).await);
+    for round in 0..100 {
+        let barrier = Arc::new(Barrier::new(2));
+        let charging = tokio::spawn({
+            let (service, barrier) = (Arc::clone(&service), Arc::clone(&barrier));
+            async move {
+                barrier.wait().await;
+                service.charge(&format!("K{round}"), B1).await
+            }
+        });
+        barrier.wait().await;
+        let path = format!("/v1/idempotency-keys/K{round}/cancel");
+        service.call(Method::POST, &path).key(&format!("C{round}")).send().await;
+        let (first, again) = (charging.await.unwrap(), service.charge(&format!("K{round}"), B1).await);
+        assert_eq!((first.status, &first.body), (again.status, &again.body), "round {round}");
+        if first.status != 201 {
+            assert_eq!(first.refusal(), refused(409, "invalid-state"), "round {round}");
+        }
+    }
+    // What is not in memory is judged the same way.
+    let service = Arc::into_inner(service).unwrap().restart().await;
+    let charged = acquirer.executed();
+    for round in 0..100 {
+        let body = service.charge(&format!("K{round}"), B1).await;
+        assert!(body.status == 201 || body.refusal() == refused(409, "invalid-state"), "round {round}");
+    }
+    assert_eq!(acquirer.executed(), charged);
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use unavez_core::recovery::Promise;
 use unavez_payments::Settings;
 use unavez_payments::acquirer::Standing;
 use unavez_payments::books::trace::{How, Verdict, trace};
@@ -107,6 +108,25 @@ async fn c81_not_found_counts_only_after_the_visibility_delay() {
     assert_eq!(sends.len(), 3);
     assert_eq!(sends[1], sends[2], "C32: the same bytes under the same id");
     assert_eq!(service.ledger().await, (2, 12_400));
+}
+
+#[tokio::test]
+async fn p16_each_kind_of_operation_is_held_to_its_own_promise() {
+    let acquirer = Scripted::new();
+    acquirer.promise_of_refunds(Promise { visibility_delay: Duration::ZERO, resend_window: None });
+    let service = start(&acquirer).await;
+    acquirer.plan([Plan::Fail]);
+    service.charge("K1", B1).await;
+    later(&service, 11 * SECOND).await;
+    let sent_again = service.charge("K1", B1).await;
+    assert_eq!((sent_again.status.as_u16(), acquirer.sends().len()), (201, 2));
+
+    let refunds = format!("/v1/charges/{}/refunds", sent_again.json()["id"].as_str().unwrap());
+    acquirer.plan([Plan::Fail]);
+    service.post(&refunds, "R1", "{}").await;
+    later(&service, 11 * SECOND).await;
+    assert_eq!(service.post(&refunds, "R1", "{}").await.refusal(), refused(409, "outcome-unknown"));
+    assert_eq!(acquirer.sends().len(), 3, "held, and not sent again");
 }
 
 #[tokio::test]
@@ -272,7 +292,7 @@ async fn c98_an_answer_about_something_else_closes_nothing() {
         report.currency = unavez_payments::money::Currency::parse("USD").unwrap()
     }));
     later(&service, 11 * SECOND).await;
-    assert_eq!(service.charge("K1", B1).await.refusal(), refused(409, "outcome-unknown"));
+    assert_eq!(service.charge("K1", B1).await.refusal(), refused(409, "outcome-pending"));
     assert_eq!(anomalies(&service).await, ["amount", "currency"]);
     assert_eq!(service.ledger().await, (0, 0));
     acquirer.look(Look::Truth);

@@ -14,11 +14,14 @@ use crate::support::{B1, Reply, Service, Setup};
 use scripted::Scripted;
 
 mod by_hand;
+mod forgotten;
 mod life;
 mod lost;
 mod reconcile;
+mod same_order;
 mod sandbox;
 mod scripted;
+mod sightings;
 mod steps;
 mod trace;
 mod webhooks;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Semaphore;
-use unavez_core::identity::OperationId;
+use unavez_core::identity::{OperationId, Tenant};
 use unavez_core::recovery::Promise;
 use unavez_core::time::Time;
 use unavez_payments::acquirer::{
@@ -29,10 +29,14 @@ pub(crate) enum Plan {
     RefuseConnection,
     /// Executed; the report is changed on its way.
     Garble(fn(&mut Report)),
+    /// Executed before, with other content: an error of its own.
+    Reused,
     /// Executed; then the caller's own code falls over.
     Panic,
     /// Waits until told to go on, then approves.
     Hold,
+    /// Waits until told to go on; then the connection is not made.
+    HoldRefused,
     /// Waits, then approves an operation that it executed before it waited.
     HoldExecuted,
     /// Declines without having executed, whatever was executed before.
@@ -48,6 +52,10 @@ pub(crate) enum Look {
     NotFound,
     Says(Standing),
     Garbled(fn(&mut Report)),
+    /// What it says of an operation is changed, also of one it has never heard of.
+    SaysGarbled(fn(&mut Report)),
+    /// Known, and not to be read.
+    Sighted,
 }
 
 pub(crate) struct Scripted {
@@ -69,6 +77,8 @@ struct State {
     executed: HashMap<OperationId, (Report, Standing, u32)>,
     events: HashMap<String, Event>,
     listed: Vec<Vec<Listed>>,
+    /// Where they are promised something else than payments.
+    refunds: Option<Promise>,
 }
 
 impl Scripted {
@@ -97,6 +107,11 @@ impl Scripted {
 
     pub(crate) fn look(&self, look: Look) {
         self.lock().look = look;
+    }
+
+    /// Promises this of refunds, and of everything else what it promised.
+    pub(crate) fn promise_of_refunds(&self, promise: Promise) {
+        self.lock().refunds = Some(promise);
     }
 
     /// The pages of its list; without any it cannot be read.
@@ -150,8 +165,19 @@ impl Scripted {
 
     /// The event that tells of an operation, to be delivered under this id.
     pub(crate) fn event(&self, id: &str, standing: Standing, report: Report) -> String {
+        self.event_signed_by(None, id, standing, report)
+    }
+
+    /// As [`Scripted::event`], verified by the secret of a tenant.
+    pub(crate) fn event_signed_by(
+        &self,
+        tenant: Option<Tenant>,
+        id: &str,
+        standing: Standing,
+        report: Report,
+    ) -> String {
         let news = News::Operation(standing, report);
-        self.lock().events.insert(id.to_owned(), Event { id: id.into(), tenant: None, news });
+        self.lock().events.insert(id.to_owned(), Event { id: id.into(), tenant, news });
         id.to_owned()
     }
 
@@ -186,6 +212,7 @@ impl Scripted {
                 change(&mut report);
                 Answer::Done(report)
             }
+            Plan::Reused => Answer::Sighted(Reason("other content under this id".into())),
             Plan::Panic => {
                 self.execute(subject, Standing::Done);
                 panic!("as the script says");
@@ -193,6 +220,10 @@ impl Scripted {
             Plan::Hold => {
                 self.wait().await;
                 self.first_answer(subject, Standing::Done)
+            }
+            Plan::HoldRefused => {
+                self.wait().await;
+                Answer::NotSent(Reason("connection refused".into()))
             }
             Plan::HoldExecuted => {
                 let report = self.execute(subject, Standing::Done);
@@ -243,8 +274,8 @@ impl Acquirer for Scripted {
         &self.account
     }
 
-    fn promise(&self, _: Kind) -> Promise {
-        self.promise
+    fn promise(&self, kind: Kind) -> Promise {
+        self.lock().refunds.filter(|_| kind == Kind::Refund).unwrap_or(self.promise)
     }
 
     fn compose(&self, instruction: &Instruction) -> Result<Outgoing, Unsendable> {
@@ -292,6 +323,12 @@ impl Acquirer for Scripted {
             match (state.look.clone(), known) {
                 (Look::Down, _) => Answer::CannotSay(Reason("503".into())),
                 (Look::Says(standing), _) => answer(standing, report(subject)),
+                (Look::Sighted, _) => Answer::Sighted(Reason("cannot be read".into())),
+                (Look::SaysGarbled(change), _) => {
+                    let mut report = report(subject);
+                    change(&mut report);
+                    Answer::Done(report)
+                }
                 (Look::NotFound, _) | (Look::Truth | Look::Garbled(_), None) => Answer::NotFound,
                 (Look::Truth, Some((report, standing, _))) => answer(standing, report),
                 (Look::Garbled(change), Some((mut report, standing, _))) => {

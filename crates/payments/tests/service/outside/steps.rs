@@ -316,13 +316,13 @@ async fn a_step_goes_where_its_charge_went() {
     let ledger = crate::support::Setup { clock: Some(clock), ..Default::default() };
     let service = service.restart_with(ledger).await;
     let refusal = service.post(&format!("/v1/charges/{outside}/refunds"), "R1", "{}").await;
-    assert_eq!(refusal.refusal(), refused(409, "invalid-state"));
+    assert_eq!(refusal.refusal(), refused(503, "acquirer-unavailable"));
     assert_eq!(service.charge("K1", B1).await.json()["id"], outside, "it answers for itself all the same");
     let here = captured(&service, "K2").await;
     let clock = service.setup_clock().restarted();
     let service =
         service.restart_with(crate::support::Setup { clock: Some(clock), ..super::setup(&acquirer) }).await;
     let refusal = service.post(&format!("/v1/charges/{here}/refunds"), "R2", "{}").await;
-    assert_eq!(refusal.refusal(), refused(409, "invalid-state"));
+    assert_eq!(refusal.refusal(), refused(503, "acquirer-unavailable"));
     assert_eq!(acquirer.sends().len(), 1);
 }

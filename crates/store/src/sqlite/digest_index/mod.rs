@@ -21,9 +21,11 @@ mod filter;
 mod memory;
 mod scan;
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -57,10 +59,17 @@ struct Inner {
     number: usize,
     spec: IndexSpec,
     statements: Statements,
-    /// `None`: a process beside the owner, which has none of its memory.
-    memory: Option<RwLock<Memory>>,
+    newest: Newest,
     /// The newest position that was given to a row, committed or not.
     last_position: AtomicI64,
+}
+
+/// The newest entries, which the tree need not have.
+enum Newest {
+    /// In the process that owns the file.
+    Owned(RwLock<Memory>),
+    /// In one beside it, which has none of the owner's memory.
+    Beside(Mutex<Beside>),
 }
 
 /// SQL with the tree's name in its place.
@@ -96,12 +105,13 @@ impl DigestIndex {
                 spec: *spec,
                 statements: Statements::of(spec.table),
                 last_position: AtomicI64::new(memory.newest_position()),
-                memory: Some(RwLock::new(memory)),
+                newest: Newest::Owned(RwLock::new(memory)),
             }),
         })
     }
 
-    /// The index as a process beside the owner sees it: for whatever is not filed it looks through the rows.
+    /// The index as a process beside the owner sees it, in one file: whatever is not filed it reads from the rows, each of
+    /// them once.
     #[must_use]
     pub fn beside(spec: &IndexSpec) -> Self {
         Self {
@@ -110,7 +120,7 @@ impl DigestIndex {
                 spec: *spec,
                 statements: Statements::of(spec.table),
                 last_position: AtomicI64::new(0),
-                memory: None,
+                newest: Newest::Beside(Mutex::default()),
             }),
         }
     }
@@ -150,8 +160,8 @@ impl DigestIndex {
     /// # Errors
     /// The library's, and `SQLITE_BUSY_SNAPSHOT` for a read that has lasted through two filings.
     pub(super) fn rows(&self, connection: &Connection, digest: &Digest) -> rusqlite::Result<Vec<i64>> {
-        if self.inner.memory.is_none() {
-            return self.rows_beside(connection, digest);
+        if let Newest::Beside(beside) = &self.inner.newest {
+            return self.rows_beside(beside, connection, digest);
         }
         let (mut positions, kept_from) = {
             let memory = self.read();
@@ -164,16 +174,17 @@ impl DigestIndex {
         Ok(positions)
     }
 
-    fn rows_beside(&self, connection: &Connection, digest: &Digest) -> rusqlite::Result<Vec<i64>> {
-        let mut positions = Vec::new();
-        let spec = &self.inner.spec;
-        let filed_to = filed_to(connection, spec.table)?;
-        for entry in connection.prepare_cached(spec.rows_after)?.query_map([filed_to], spec.entry)? {
-            let (found, position) = entry?;
-            if found == *digest {
-                positions.push(position);
-            }
-        }
+    fn rows_beside(
+        &self,
+        beside: &Mutex<Beside>,
+        connection: &Connection,
+        digest: &Digest,
+    ) -> rusqlite::Result<Vec<i64>> {
+        let mut positions = {
+            let mut beside = beside.lock().unwrap_or_else(PoisonError::into_inner);
+            beside.read_on(connection, &self.inner.spec)?;
+            beside.rows.get(digest).cloned().unwrap_or_default()
+        };
         self.add_filed(connection, digest, &mut positions)?;
         Ok(positions)
     }
@@ -204,7 +215,35 @@ impl DigestIndex {
     }
 
     fn memory(&self) -> &RwLock<Memory> {
-        self.inner.memory.as_ref().expect("only the owner's writer and readers come here")
+        match &self.inner.newest {
+            Newest::Owned(memory) => memory,
+            Newest::Beside(_) => unreachable!("only the owner's writer and readers come here"),
+        }
+    }
+}
+
+/// Rows that a process beside the owner has seen. Those before them are filed, and stay so.
+#[derive(Default)]
+struct Beside {
+    rows: HashMap<Digest, Vec<i64>, BuildHasherDefault<DigestHasher>>,
+    /// The newest of them; `None` before the first look.
+    up_to: Option<i64>,
+}
+
+impl Beside {
+    /// Reads the rows that came since the last look.
+    fn read_on(&mut self, connection: &Connection, spec: &IndexSpec) -> rusqlite::Result<()> {
+        let mut up_to = match self.up_to {
+            Some(position) => position,
+            None => filed_to(connection, spec.table)?,
+        };
+        for entry in connection.prepare_cached(spec.rows_after)?.query_map([up_to], spec.entry)? {
+            let (digest, position) = entry?;
+            self.rows.entry(digest).or_default().push(position);
+            up_to = up_to.max(position);
+        }
+        self.up_to = Some(up_to);
+        Ok(())
     }
 }
 

@@ -1,1 +1,0 @@
-select 1 from operations where operation = ?1

@@ -1,0 +1,1 @@
+select id from operations where operation = ?1 and kind <> 'payment'
