@@ -66,6 +66,10 @@ pub(crate) struct AddArgs {
 
 /// Flags of `unavez api-keys list`.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  unavez api-keys list --file keys
+  unavez api-keys list --file keys --format json")]
 pub(crate) struct ListArgs {
     /// The key file of `unavez serve --api-keys-file`
     #[arg(long, value_name = "FILE", required = true)]
@@ -77,7 +81,12 @@ pub(crate) struct ListArgs {
 
 /// Flags of `unavez api-keys revoke`.
 #[derive(Args, Debug)]
-#[command(after_help = "A running `unavez serve` keeps accepting the key until it gets SIGHUP.")]
+#[command(after_help = "\
+Examples:
+  unavez api-keys revoke checkout --file keys
+  unavez api-keys revoke 3f1c9a02 --file keys
+
+A running `unavez serve` keeps accepting the key until it gets SIGHUP.")]
 pub(crate) struct RevokeArgs {
     /// The key's name, or at least 8 digits of its hash as `unavez api-keys list` shows them
     #[arg(value_name = "NAME|HASH")]

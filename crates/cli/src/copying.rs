@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use unavez_payments::books::Holdings;
+use unavez_payments::money::Currency;
 use unavez_store::sqlite::{Contents, CopyError, Progress, Watch};
 
 use crate::exit::Failure;
+use crate::number::counted;
 use crate::serve::{Stop, signals_failed, store_failure};
 use crate::time;
 
@@ -83,6 +85,14 @@ pub(crate) struct Sum {
     balanced: bool,
 }
 
+impl Sum {
+    /// In the currency's own units.
+    fn shown(&self, minor_units: i128) -> String {
+        Currency::parse(&self.currency)
+            .map_or_else(|| minor_units.to_string(), |currency| currency.format(minor_units))
+    }
+}
+
 impl Held {
     pub(crate) fn of(contents: &Contents, holdings: &Holdings) -> Self {
         let currencies = holdings.currencies.iter().map(|it| Sum {
@@ -107,16 +117,19 @@ impl Held {
     pub(crate) fn lines(&self) -> String {
         let rows = |table: &str| self.rows.get(table).copied().unwrap_or_default();
         let mut text = format!(
-            "  {} charges, {} ledger entries, {} keys",
-            rows("charges"),
-            rows("ledger_entries"),
-            rows("idempotency_records")
+            "  {}, {}, {}",
+            counted(rows("charges"), "charge", "charges"),
+            counted(rows("ledger_entries"), "ledger entry", "ledger entries"),
+            counted(rows("idempotency_records"), "key", "keys")
         );
         for sum in &self.currencies {
             let balanced = if sum.balanced { "balanced" } else { "NOT BALANCED" };
             text.push_str(&format!(
-                "\n  {}: {} charges captured {} and refunded {} minor units, {balanced}",
-                sum.currency, sum.charges, sum.captured, sum.refunded
+                "\n  {}: {} captured {} and refunded {}, {balanced}",
+                sum.currency,
+                counted(sum.charges, "charge", "charges"),
+                sum.shown(sum.captured),
+                sum.shown(sum.refunded)
             ));
         }
         if self.astray > 0 {

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use serde::Serialize;
-use unavez_payments::{OpenError, Payments, Settings};
-use unavez_store::sqlite::{self, AppliedMigration, Location, Migrate, Options};
+use unavez_payments::{COMPONENT, OpenError, Payments, Settings};
+use unavez_store::sqlite::{self, AppliedMigration, Location, Migrate, Options, Viewer};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, columns, print_json, print_line};
@@ -13,8 +13,12 @@ use crate::{duration, time};
 /// Flags of `unavez migrate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-`unavez serve` migrates by itself when it opens a database; this does it beforehand (making the file if it is not there), or only checks:
+Examples:
+  unavez migrate
   unavez migrate --check --store sqlite:/var/lib/unavez/unavez.db
+
+`unavez serve` migrates by itself when it opens a database; this does it beforehand (making the file if it is
+not there), or only checks, which needs no lock and may be done while the service runs.
 Exit 1 with --check if migrations are missing; 3 if the file is corrupt, newer, or in use.")]
 pub(crate) struct MigrateArgs {
     /// The database: sqlite:PATH
@@ -57,6 +61,16 @@ pub(crate) fn run(args: &MigrateArgs) -> Result<Exit, Failure> {
     let created = !path.exists();
     if args.check && created {
         return Err(Failure::unavailable(format!("{}: there is no database", path.display())));
+    }
+    if let (true, Ok(viewer)) = (args.check, Viewer::open(path)) {
+        return match viewer.migrations(&[COMPONENT]) {
+            Ok(migrations) => print(args, created, migrations).map(|()| Exit::Done),
+            Err(outdated @ sqlite::OpenError::Outdated { .. }) => {
+                store_failure(&outdated).report();
+                Ok(Exit::CheckFailed)
+            }
+            Err(error) => Err(store_failure(&error)),
+        };
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -17,6 +17,11 @@ where
     }
 }
 
+/// `1 charge`, `2 charges`.
+pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

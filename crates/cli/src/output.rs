@@ -102,6 +102,105 @@ fn readable_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
+/// The flag of commands that print tables.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Width {
+    /// All columns, however wide the terminal is; a pipe always gets them
+    #[arg(long)]
+    wide: bool,
+}
+
+/// How wide a table may become; `None`: as wide as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room(pub(crate) Option<usize>);
+
+impl Width {
+    /// The room that `COLUMNS` or the terminal gives.
+    pub(crate) fn room(self) -> Room {
+        let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let seen =
+            || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+        Room(told.or_else(seen).filter(|_| !self.wide).map(|width| width.max(NARROWEST)))
+    }
+}
+
+/// Below this nothing is made to fit.
+const NARROWEST: usize = 40;
+
+/// A cell that is shortened keeps at least so many characters.
+const SHORTEST: usize = 10;
+
+/// As [`columns`], made to fit: first the columns in `expendable` go, the first of them first, then the widest cells are
+/// shortened with `…`. Whether anything is missing comes back, too.
+pub(crate) fn fitted<const N: usize>(
+    rows: &[[String; N]],
+    expendable: &[usize],
+    room: Room,
+) -> (String, bool) {
+    let Room(Some(room)) = room else { return (columns(rows), false) };
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let mut widths: [usize; N] = std::array::from_fn(width);
+    let total = |widths: &[usize; N]| {
+        let shown = widths.iter().filter(|width| **width > 0);
+        shown.clone().sum::<usize>() + 2 * shown.count().saturating_sub(1)
+    };
+    let mut is_cut = false;
+    for column in expendable {
+        if total(&widths) > room {
+            (widths[*column], is_cut) = (0, true);
+        }
+    }
+    while total(&widths) > room {
+        let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > SHORTEST) else { break };
+        (*widest, is_cut) = (*widest - 1, true);
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths).filter(|(_, width)| *width > 0);
+        let cells: Vec<String> =
+            cells.map(|(cell, width)| format!("{:width$}", shortened(cell, width))).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    (text, is_cut)
+}
+
+fn shortened(cell: &str, width: usize) -> String {
+    if cell.chars().count() <= width {
+        return cell.to_owned();
+    }
+    cell.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Names and values, each value broken into lines that fit beside its name.
+pub(crate) fn described(rows: &[[String; 2]], room: Room) -> String {
+    let Room(Some(room)) = room else { return columns(rows) };
+    let name = rows.iter().map(|[name, _]| name.chars().count()).max().unwrap_or(0);
+    let beside = room.saturating_sub(name + 2).max(SHORTEST);
+    let lines = rows.iter().flat_map(|[name, value]| {
+        let values = broken(value, beside).into_iter().enumerate();
+        values.map(|(at, line)| [if at == 0 { name.clone() } else { String::new() }, line])
+    });
+    columns(&lines.collect::<Vec<_>>())
+}
+
+/// Lines of at most `width` characters, broken between words; a longer word stands alone.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is a line from the start");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
 /// Rows as left-aligned columns, two spaces apart.
 pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -119,6 +218,34 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn cells<const N: usize>(row: [&str; N]) -> [String; N] {
+        row.map(str::to_owned)
+    }
+
+    #[test]
+    fn a_table_fits_its_room_and_says_what_it_left_out() {
+        let rows = [
+            cells(["KEY", "STATE", "MORE"]),
+            cells(["a-key-of-some-length", "unknown", "not needed at all"]),
+        ];
+        let (whole, is_cut) = fitted(&rows, &[2], Room(None));
+        assert_eq!((whole, is_cut), (columns(&rows), false));
+        for room in [20, 25, 30, 40, 48, 60] {
+            let (text, is_cut) = fitted(&rows, &[2], Room(Some(room)));
+            assert!(text.lines().all(|line| line.chars().count() <= room), "{room}\n{text}");
+            assert_eq!(text.contains("not needed"), room >= 48, "{room}\n{text}");
+            assert_eq!(text.contains('…'), room < 29, "{room}\n{text}");
+            assert_eq!(is_cut, room < 48, "{room}\n{text}");
+        }
+    }
+
+    #[test]
+    fn values_are_broken_beside_their_names() {
+        let rows = [cells(["key", "one two three four"]), cells(["state", "a"])];
+        assert_eq!(described(&rows, Room(Some(20))), "key    one two three\n       four\nstate  a\n");
+        assert_eq!(described(&rows, Room(None)), columns(&rows));
+    }
 
     #[test]
     fn nothing_that_others_said_acts_on_a_terminal() {

@@ -6,6 +6,8 @@
 //! 3. A person needs what recovery needs: an attempt older than timeout + V, and for "failed" a fresh answer that would
 //!    have allowed a further send, or a refusal. "Not found" beyond the horizon of lookups, or after a sighting, proves
 //!    nothing, whoever asks.
+//! 4. Where a person stood in for silence, the outside system is asked once it answers again, and what it says then is
+//!    compared with the ruling ([`confirm`]); the answer that was given stays.
 
 use core::time::Duration;
 
@@ -77,6 +79,16 @@ pub enum Ruling {
     Failed,
 }
 
+impl Ruling {
+    /// The word in stored rows and on command lines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// What the outside system said when it was asked for the ruling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
@@ -137,6 +149,37 @@ fn last_effect(record: &Record, promise: &Promise, timing: AttemptTiming) -> Tim
         _ => record.latest_send_at,
     };
     by_setting.max(by_record).plus(promise.visibility_delay)
+}
+
+/// What the outside system says of a ruling that was made without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Confirmation {
+    /// The same.
+    Agrees,
+    /// Otherwise: money moved that was ruled not to have, or the reverse.
+    Contradicts,
+    /// It has forgotten by now what it may have known.
+    ProvesNothing,
+}
+
+/// Compares a ruling with the first answer after it; `None`: that was none, so it is asked again. The question came
+/// after everything that a "not found" has to wait for, since the ruling did.
+pub fn confirm(
+    ruling: Ruling,
+    told: Told,
+    promise: &Promise,
+    created_at: Time,
+    now: Time,
+) -> Option<Confirmation> {
+    let is_forgotten = promise.resend_window.is_some_and(|window| now >= created_at.plus(window));
+    match (told, ruling) {
+        (Told::Pending | Told::CannotSay, _) => None,
+        (Told::NotFound, _) if is_forgotten => Some(Confirmation::ProvesNothing),
+        (Told::Done { positive: true }, Ruling::Done)
+        | (Told::Done { positive: false } | Told::NotFound, Ruling::Failed) => Some(Confirmation::Agrees),
+        (Told::Done { positive: true }, Ruling::Failed)
+        | (Told::Done { positive: false } | Told::NotFound, Ruling::Done) => Some(Confirmation::Contradicts),
+    }
 }
 
 /// What an answer proves.

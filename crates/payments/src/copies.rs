@@ -112,6 +112,17 @@ pub(crate) async fn ask_first_until(
     Ok(read.await?.map(Time::from_micros).max(told))
 }
 
+/// Says that charges are slower, and lost ones open for longer, as long as the acquirer is asked first.
+pub(crate) fn warn_of_asking(until: Option<Time>, now: Time) {
+    if let Some(until) = until.filter(|until| now < *until) {
+        tracing::warn!(
+            until = %crate::http::wire::rfc3339(until),
+            "the database was put back from a copy: until then the acquirer is asked before the first send of every new \
+             charge, and where it cannot say, nothing is sent and the caller is told outcome-unknown"
+        );
+    }
+}
+
 /// Says what cannot be cured where there is nobody to ask.
 pub(crate) fn warn_of_ledger(until: Option<Time>, now: Time) {
     if until.is_some_and(|until| now < until) {

@@ -60,7 +60,9 @@ mod service;
 
 pub use books::{Books, COMPONENT};
 pub use open_error::OpenError;
-pub use outside::by_hand::{ByHand, NotRuled, Operator, Refusal, Ruled, Ruling, RulingReason, Witness};
+pub use outside::by_hand::{
+    ByHand, Confirmation, NotRuled, Operator, Refusal, Ruled, Ruling, RulingReason, Witness,
+};
 pub use owner::OwnerConflict;
 pub use service::Payments;
 pub use settings::{AcquirerKind, Limits, SameOrder, Settings, Vendor};

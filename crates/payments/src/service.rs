@@ -22,6 +22,7 @@ use crate::acquirer::sandbox::Sandbox;
 use crate::auth::{Gate, KeyFileError};
 use crate::books::{self, Books, Tenants};
 use crate::copies;
+use crate::http::post;
 use crate::http::{self as api, edge::Inside};
 use crate::metrics::{CommitWatch, EngineWatch, Metrics};
 use crate::night::Night;
@@ -163,6 +164,7 @@ impl Payments {
                 seal_keys: seal_keys.map(Arc::new),
                 observer: Arc::new(observer),
                 random: Arc::new(Stream::new()),
+                key_status: Some(post::key_status_path),
                 ..engine::Settings::default()
             },
         )?;
@@ -175,9 +177,8 @@ impl Payments {
             };
             Arc::new(Outside::new(acquirer, store.clone(), engine.clone(), Arc::clone(&metrics), told))
         });
-        if outside.is_none() {
-            copies::warn_of_ledger(settings.ask_first_until, store.clock().now());
-        }
+        let warn = if outside.is_some() { copies::warn_of_asking } else { copies::warn_of_ledger };
+        warn(settings.ask_first_until, store.clock().now());
         let kind = match &outside {
             None => Kind::Transactional,
             Some(outside) => Kind::Recoverable(Hook::new(Asking(Arc::clone(outside)))),
@@ -211,6 +212,7 @@ impl Payments {
         if let Some(outside) = &app.outside {
             let worker = RecoveryWorker::new(app.engine.clone(), Asking(Arc::clone(outside)));
             shifts.push(tokio::spawn(worker.run(std::future::pending())));
+            shifts.push(tokio::spawn(outside::confirm::watch(Arc::downgrade(outside))));
             if let Some(sandbox) = &app.sandbox {
                 shifts.push(tokio::spawn(sandbox.deliveries(Arc::clone(outside)).run()));
             }
@@ -286,6 +288,7 @@ impl Payments {
     pub async fn recover_due(&self) -> Result<Pass, StoreError> {
         match &self.app.outside {
             Some(outside) => {
+                outside.confirm_rulings().await?;
                 RecoveryWorker::new(self.app.engine.clone(), Asking(Arc::clone(outside))).pass().await
             }
             None => Ok(Pass::default()),

@@ -36,6 +36,7 @@ use crate::recover::Hook;
 
 mod asks;
 mod claim;
+mod held;
 mod limits;
 mod meet;
 mod recovery;
@@ -118,6 +119,8 @@ pub struct Settings {
     pub poll_interval: Duration,
     /// The least time between two questions about one record that callers cause (P16).
     pub ask_interval: Duration,
+    /// Where the state of a key can be read, as a path: told to whoever is refused because its outcome is open.
+    pub key_status: Option<fn(&Key) -> String>,
 }
 
 impl Default for Settings {
@@ -131,6 +134,7 @@ impl Default for Settings {
             random: Arc::new(SystemRandom),
             poll_interval: Duration::from_millis(250),
             ask_interval: Duration::from_secs(1),
+            key_status: None,
         }
     }
 }
@@ -149,6 +153,7 @@ struct Inner {
     waiting: limits::Gate,
     waiters: waiters::Waiters,
     asks: asks::Asks,
+    held: held::Said,
     tracker: tracker::Tracker,
 }
 
@@ -175,6 +180,7 @@ impl Engine {
                 waiting: limits::Gate::new(limits.waiting_max, limits.waiting_per_tenant_max),
                 waiters: waiters::Waiters::default(),
                 asks: asks::Asks::default(),
+                held: held::Said::default(),
                 tracker: tracker::Tracker::default(),
                 settings,
             }),

@@ -14,7 +14,7 @@ use crate::body::Body;
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// What a caller whose outcome is unknown has to do next: a new key could charge twice.
+/// What a caller whose outcome is open has to do next: a new key could charge twice.
 const SAME_KEY: &str = "same key, never a new one";
 
 /// Why a request was refused: a stable code, and what is known about this occurrence.
@@ -55,7 +55,7 @@ impl Problem {
             headers: Vec::new(),
         }));
         match code {
-            Code::OutcomeUnknown => problem.with_next(SAME_KEY),
+            Code::OutcomeUnknown | Code::OutcomePending => problem.with_next(SAME_KEY),
             _ => problem,
         }
     }

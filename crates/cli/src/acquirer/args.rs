@@ -49,7 +49,7 @@ pub(crate) struct AcquirerArgs {
     #[arg(long, value_name = "URL", help_heading = "Webhooks")]
     pub(super) webhook_url: Option<BaseUrl>,
 
-    /// Signs webhooks: one `[TENANT ]whsec_BASE64` a line, shared with the receiver
+    /// Signs webhooks, shared with the receiver; one secret a line: whsec_BASE64, or TENANT whsec_BASE64
     #[arg(long, value_name = "FILE", help_heading = "Webhooks")]
     pub(super) webhook_secret_file: Option<PathBuf>,
 

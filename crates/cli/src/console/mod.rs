@@ -36,6 +36,7 @@ pub(crate) fn router(payments: &Payments, transport: Transport) -> Router {
         .route("/console/keys", get(pages::keys))
         .route("/console/key", get(pages::key))
         .route("/console/search", get(pages::search))
+        .route("/console/{*path}", get(pages::nowhere))
         .layer(Extension(transport))
         .layer(middleware::map_response(harden))
         .layer(middleware::from_fn_with_state(payments.clone(), refuse_foreign_names));

@@ -2,6 +2,7 @@
 
 use unavez_core::time::Time;
 use unavez_payments::books::{Anomaly, KeyEvent, OperationHistory};
+use unavez_payments::charge::ChargeId;
 
 use super::view::{Moment, Pill, money};
 
@@ -14,11 +15,32 @@ pub(super) struct OperationRow {
     pub(super) standing: Pill,
     pub(super) id: String,
     pub(super) charge: String,
+    /// The order it belongs to, where that is not on the page already.
+    pub(super) order_id: Option<String>,
     /// The acquirer, and its own name for the operation.
     pub(super) there: String,
     pub(super) claimed: Moment,
     pub(super) events: Vec<EventRow>,
     pub(super) anomalies: Vec<AnomalyRow>,
+}
+
+/// A finding on a page of its own.
+#[derive(Clone, Debug)]
+pub(super) struct FindingRow {
+    pub(super) finding: AnomalyRow,
+    /// The charge it is about, if that is one of the tenant's.
+    pub(super) href: Option<String>,
+    pub(super) found: Moment,
+}
+
+impl FindingRow {
+    pub(super) fn new(anomaly: &Anomaly, charge: Option<ChargeId>, now: Time) -> Self {
+        Self {
+            finding: AnomalyRow::new(anomaly),
+            href: charge.map(|id| format!("/console/charges/{id}")),
+            found: Moment::new(anomaly.found_at, now),
+        }
+    }
 }
 
 /// Something that happened to it.
@@ -45,15 +67,16 @@ impl OperationRow {
             kind: history.kind.as_str(),
             amount: money(history.currency, history.amount.minor_units()),
             currency: history.currency.code(),
-            standing: Pill::of_standing(history.standing),
+            standing: Pill::of_operation(history),
             id: history.operation_id.to_string(),
             charge: history.charge.to_string(),
+            order_id: None,
             there: match &history.reference {
                 Some(reference) => format!("{account}, {reference}"),
                 None => account.to_owned(),
             },
             claimed: Moment::new(history.created_at, now),
-            events: history.events.iter().map(|event| EventRow::new(event, now)).collect(),
+            events: history.in_order().into_iter().map(|event| EventRow::new(event, now)).collect(),
             anomalies: history.anomalies.iter().map(AnomalyRow::new).collect(),
         }
     }

@@ -13,6 +13,8 @@ use unavez_core::key::Key;
 use unavez_payments::auth::Caller;
 use unavez_payments::{ByHand, NotRuled, Operator, Payments, Refusal, Ruled, Ruling, RulingReason, Witness};
 
+use crate::remedy::acquirer_flags;
+
 /// What is to be settled, as it goes over the wire.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,7 +111,7 @@ pub(crate) async fn settle_one(
                 NotRuled::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::CONFLICT,
             };
-            let help = help(&refused).map(str::to_owned);
+            let help = help(&refused);
             Err((status, SettleRefusal { refused: refused.to_string(), help }))
         }
     }
@@ -137,16 +139,21 @@ fn parse(tenant: Tenant, request: &SettleRequest) -> Result<ByHand, String> {
 }
 
 /// What an operator can do about a ruling that was not written.
-const fn help(refused: &NotRuled) -> Option<&'static str> {
-    Some(match refused {
+fn help(refused: &NotRuled) -> Option<String> {
+    let help = match refused {
         NotRuled::NoRecord => {
             "`unavez trace KEY` shows what is known of it; an operation that is settled outlives its record"
         }
         NotRuled::NothingOutside => "`unavez trace KEY` shows what became of it",
         NotRuled::Refused(Refusal::Final, _) => {
-            "what contradicts it is listed as an anomaly; undo it with a refund or a void under a key of its own"
+            "if the acquirer says otherwise, that is kept as a contradiction: `unavez trace KEY` shows it, with what undoes it"
         }
         NotRuled::Refused(Refusal::TooEarly(_), _) => "wait for that moment, and settle it then",
+        // The service goes on by itself from what the acquirer knows, and not from what it does not have.
+        NotRuled::Refused(Refusal::Contradicts, said) if **said == *"not found" => {
+            "it is not there, so `done` cannot be right. Settle it as `failed`, or let its caller repeat it with the same key \
+             where it is not held"
+        }
         NotRuled::Refused(Refusal::Contradicts, _) => {
             "leave it to the service: the next question settles it as the acquirer says"
         }
@@ -159,7 +166,15 @@ const fn help(refused: &NotRuled) -> Option<&'static str> {
             "look it up at the acquirer by other means; if it cannot be asked from here, say so: --acquirer-cannot-be-asked, \
              with what you saw as --reason"
         }
+        NotRuled::OtherAccount { sent_under, .. } => {
+            return Some(format!(
+                "where no service answers at --target, the file is opened with the acquirer's flags, as `serve` has them: {}. \
+                 If that account is gone, look it up there by other means and say so: --acquirer-cannot-be-asked",
+                acquirer_flags(sent_under.as_str())
+            ));
+        }
         NotRuled::Overtaken => "look at it again: unavez trace KEY",
         NotRuled::Store(_) => return None,
-    })
+    };
+    Some(help.to_owned())
 }

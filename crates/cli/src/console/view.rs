@@ -4,11 +4,13 @@ use askama::Template;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use unavez_core::answer::Conclusion;
 use unavez_core::time::Time;
-use unavez_payments::books::{CurrencySummary, Entry, KeyStatus, OperationStanding};
+use unavez_payments::books::{
+    CurrencySummary, Entry, KeyStatus, OperationHistory, OperationStanding, Reason,
+};
 use unavez_payments::charge::{Charge, Status};
 use unavez_payments::money::Currency;
 
-use super::operations::OperationRow;
+use super::operations::{FindingRow, OperationRow};
 
 /// What every page has around it.
 #[derive(Clone, Debug)]
@@ -84,6 +86,35 @@ pub(super) struct Pill {
 }
 
 impl Pill {
+    /// How a charge stands, and what a person wants to know beside it.
+    fn of_charge(charge: &Charge, payment: Option<&OperationHistory>) -> Vec<Self> {
+        let stands = match (charge.status, payment) {
+            (Status::Captured, _) if charge.amount_refunded == charge.amount_captured => {
+                Self { word: "refunded", tone: "quiet" }
+            }
+            (Status::Captured, _) if charge.amount_refunded > 0 => {
+                Self { word: "partly refunded", tone: "good" }
+            }
+            (Status::Created | Status::Pending, Some(payment)) => Self::of_payment(payment),
+            (status, _) => Self::of_status(status),
+        };
+        let suspected = Self { word: "suspected duplicate", tone: "wait" };
+        [stands].into_iter().chain(charge.suspected_duplicate_of.map(|_| suspected)).collect()
+    }
+
+    /// An operation that is not decided; `held` comes before what it waits for.
+    fn of_payment(history: &OperationHistory) -> Self {
+        let is_held = history.anomalies.iter().any(|it| it.reason == Reason::Held);
+        match history.standing {
+            standing if is_held && !standing.is_decided() => Self { word: "held", tone: "bad" },
+            standing => Self::of_standing(standing),
+        }
+    }
+
+    pub(super) fn of_operation(history: &OperationHistory) -> Self {
+        Self::of_payment(history)
+    }
+
     pub(super) fn of_status(status: Status) -> Self {
         let tone = match status {
             Status::Captured | Status::Authorized => "good",
@@ -94,9 +125,12 @@ impl Pill {
         Self { word: status.as_str(), tone }
     }
 
-    /// For a record's state by its name on the wire.
-    pub(super) fn of_state(state: &'static str) -> Self {
-        let (word, tone) = match state {
+    /// For a key: what became of it colours `finished`, and what waits for a person is said before its state.
+    fn of_key(key: &KeyStatus) -> Self {
+        let is_open = key.outcome.is_none();
+        let (word, tone) = match key.state {
+            _ if is_open && key.findings.contains(&Reason::Held) => ("held", "bad"),
+            "finished" if key.outcome.is_some_and(|outcome| !outcome.is_positive()) => ("finished", "quiet"),
             "finished" => ("finished", "good"),
             "in_progress" => ("in progress", "run"),
             "pending" => ("pending", "wait"),
@@ -140,18 +174,19 @@ pub(super) struct ChargeRow {
     order_id: String,
     amount: String,
     currency: &'static str,
-    status: Pill,
+    pills: Vec<Pill>,
     created: Moment,
 }
 
 impl ChargeRow {
-    pub(super) fn new(charge: &Charge, now: Time) -> Self {
+    /// `payment`: its operation outside, where that says more than the charge.
+    pub(super) fn new(charge: &Charge, payment: Option<&OperationHistory>, now: Time) -> Self {
         Self {
             id: charge.id.to_string(),
             order_id: charge.order_id.to_string(),
             amount: money(charge.currency, charge.amount.minor_units()),
             currency: charge.currency.code(),
-            status: Pill::of_status(charge.status),
+            pills: Pill::of_charge(charge, payment),
             created: Moment::new(charge.created_at, now),
         }
     }
@@ -172,7 +207,7 @@ impl KeyRow {
         Self {
             key: key.key.as_str().to_owned(),
             href: key_href(key.key.as_str()),
-            state: Pill::of_state(key.state),
+            state: Pill::of_key(key),
             summary: summary(key),
             created: Moment::new(key.created_at, now),
         }
@@ -254,8 +289,13 @@ pub(super) struct Meaning {
 }
 
 impl Meaning {
-    pub(super) fn of_state(state: &str) -> Self {
-        match state {
+    pub(super) fn of_key(key: &KeyStatus) -> Self {
+        match key.state {
+            "unknown" | "pending" if key.findings.contains(&Reason::Held) => Self {
+                headline: "Held for a person",
+                detail: "Money may have moved, and nothing will settle it by itself: a repeat is answered 409 outcome-unknown, \
+                         a new key may charge twice. Look it up at the acquirer under the operation's id, then settle it:",
+            },
             "finished" => Self {
                 headline: "A repeat gets the stored answer",
                 detail: "Same status, same body, marked Idempotent-Replayed. Nothing runs again.",
@@ -289,6 +329,17 @@ pub(super) struct Resource {
     pub(super) href: String,
 }
 
+/// The charge that a key made or changed.
+#[derive(Clone, Debug)]
+pub(super) struct KeyCharge {
+    pub(super) id: String,
+    pub(super) order_id: String,
+    pub(super) order_href: String,
+    pub(super) kind: &'static str,
+    pub(super) amount: String,
+    pub(super) currency: &'static str,
+}
+
 #[derive(Template)]
 #[template(path = "console/overview.html")]
 pub(super) struct Overview {
@@ -298,6 +349,8 @@ pub(super) struct Overview {
     pub(super) ledger: Vec<LedgerTile>,
     /// What is not decided, oldest first.
     pub(super) open: Vec<OperationRow>,
+    /// What was found that does not fit, newest first.
+    pub(super) findings: Vec<FindingRow>,
     pub(super) charges: Vec<ChargeRow>,
     pub(super) keys: Vec<KeyRow>,
 }
@@ -331,6 +384,8 @@ pub(super) struct OneCharge {
     pub(super) operation_id: String,
     pub(super) metadata: Vec<(String, String)>,
     pub(super) entries: Vec<EntryRow>,
+    /// What it means if there are none.
+    pub(super) nothing_booked: String,
     pub(super) operations: Vec<OperationRow>,
 }
 
@@ -343,6 +398,11 @@ pub(super) struct OneKey {
     pub(super) outcome: Option<Pill>,
     pub(super) status: Option<u16>,
     pub(super) resource: Option<Resource>,
+    /// What a person types for one that is held.
+    pub(super) commands: Vec<String>,
+    pub(super) charge: Option<KeyCharge>,
+    /// What the acquirer said last, and when.
+    pub(super) last_question: Option<(String, Moment)>,
     pub(super) attempts: u32,
     pub(super) finished: Option<Moment>,
     pub(super) expires: Option<Moment>,

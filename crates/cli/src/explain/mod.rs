@@ -10,17 +10,18 @@ use unavez_core::problem::{Code, Repeat, TYPE_PREFIX};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, columns, print_json, print_line};
-use crate::settings::nearest;
+use crate::settings::near;
 
 /// Flags of `unavez explain`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   unavez explain                           every code
+  unavez explain 409                       those of one HTTP status
   unavez explain operation-in-progress
   unavez explain https://unavez.dev/problems/outcome-unknown --format json")]
 pub(crate) struct ExplainArgs {
-    /// The `code` of a problem, or its `type`; without it all codes are listed
+    /// The `code` of a problem, its `type`, or an HTTP status; without it all codes are listed
     #[arg(value_name = "CODE")]
     code: Option<String>,
 
@@ -49,13 +50,21 @@ struct Document {
 
 /// Runs `unavez explain`.
 pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
+    if let Some(codes) = args.code.as_deref().and_then(of_status) {
+        let codes = codes?;
+        return match args.output.is_json() {
+            true => print_json(&Document { problems: codes.into_iter().map(explanation).collect() }),
+            false => print_line(&list(codes)),
+        }
+        .map(|()| Exit::Done);
+    }
     match args.code.as_deref().map(find).transpose()? {
         Some(code) if args.output.is_json() => print_json(&explanation(code))?,
         Some(code) => print_line(&page(code))?,
         None if args.output.is_json() => {
             print_json(&Document { problems: Code::ALL.into_iter().map(explanation).collect() })?;
         }
-        None => print_line(&list())?,
+        None => print_line(&list(Code::ALL.to_vec()))?,
     }
     Ok(Exit::Done)
 }
@@ -63,9 +72,22 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
 fn find(text: &str) -> Result<Code, Failure> {
     let name = text.trim().strip_prefix(TYPE_PREFIX).unwrap_or(text.trim()).to_ascii_lowercase();
     Code::parse(&name).ok_or_else(|| {
-        let near = nearest(&name, Code::ALL.into_iter().map(Code::as_str)).unwrap_or_default();
-        Failure::usage(format!("no problem has the code `{text}`; the nearest is `{near}`"))
-            .with_help("unavez explain lists every code")
+        let near = near(&name, Code::ALL.into_iter().map(Code::as_str));
+        let near = near.map_or(String::new(), |near| format!("; the nearest is `{near}`"));
+        Failure::usage(format!("no problem has the code `{text}`{near}"))
+            .with_help("unavez explain lists every code, unavez explain 409 those of one HTTP status")
+    })
+}
+
+/// The codes of an HTTP status, if the text is one.
+fn of_status(text: &str) -> Option<Result<Vec<Code>, Failure>> {
+    let status: u16 = text.trim().parse().ok()?;
+    let has = |code: &Code| code.status() == status || (status == 504 && *code == Code::OutcomeUnknown);
+    let codes: Vec<Code> = Code::ALL.into_iter().filter(has).collect();
+    Some(match codes.is_empty() {
+        true => Err(Failure::usage(format!("no problem has the status {status}"))
+            .with_help("unavez explain lists every code with its status")),
+        false => Ok(codes),
     })
 }
 
@@ -123,7 +145,7 @@ fn page(code: Code) -> String {
     )
 }
 
-fn list() -> String {
+fn list(codes: Vec<Code>) -> String {
     let row = |code: Code| {
         let status = match code {
             Code::OutcomeUnknown => "409/504".to_owned(),
@@ -132,7 +154,7 @@ fn list() -> String {
         };
         [code.as_str().to_owned(), status, repeat(code), code.title().to_owned()]
     };
-    let rows: Vec<_> = Code::ALL.into_iter().map(row).collect();
+    let rows: Vec<_> = codes.into_iter().map(row).collect();
     format!("{}\nunavez explain CODE says what happened, what is safe, and what to do.", columns(&rows))
 }
 
@@ -183,8 +205,27 @@ mod tests {
             find("https://unavez.dev/problems/outcome-unknown").expect("a type"),
             Code::OutcomeUnknown
         );
+        let far = find("nope").expect_err("no code").to_string();
+        assert!(!far.contains("nearest"), "{far}");
         let refused = find("outcome-unknwon").expect_err("misspelled").to_string();
         assert!(refused.contains("the nearest is `outcome-unknown`"), "{refused}");
+    }
+
+    #[test]
+    fn a_persons_word_is_not_explained_as_the_acquirers() {
+        let texts::Text { happened, safe, next } = texts::text(Code::ChargeDeclined);
+        assert!(happened.contains("settled_by_hand") && safe.contains("money may have moved"), "{safe}");
+        assert!(next.contains("no new key before") && next.contains("unavez reconcile"), "{next}");
+    }
+
+    #[test]
+    fn a_status_lists_all_its_codes() {
+        for code in Code::ALL.into_iter().filter(|code| *code != Code::ResponseNotKept) {
+            let codes = of_status(&code.status().to_string()).expect("a status").expect("it has a code");
+            assert!(codes.contains(&code), "{code}");
+        }
+        assert!(of_status("504").expect("a status").expect("codes").contains(&Code::OutcomeUnknown));
+        assert!(of_status("418").expect("a status").is_err() && of_status("not-found").is_none());
     }
 
     #[test]

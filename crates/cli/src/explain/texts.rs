@@ -58,12 +58,17 @@ pub(super) const fn text(code: Code) -> Text {
                    the same idempotency key.",
         },
         Code::ChargeDeclined => Text {
-            happened: "The acquirer was asked for a charge, capture, void or refund and declined it, or an operator \
-                   settled it as failed (`decline_code` says settled_by_hand). `resource` names what records it.",
-            safe: "No money moved by this operation, and none will under this key: every repeat gets this same answer.",
-            next: "This operation is over. If the customer tries again, with another means of payment or after \
-                   topping up, that is a new operation: give it a new key. A refund that was declined has given its \
-                   amount back to the charge, and may be asked for under a new key.",
+            happened: "The acquirer was asked for a charge, capture, void or refund and declined it. Or it did not, and an \
+                   operator ruled that it came to nothing: then `decline_code` says settled_by_hand. `resource` names \
+                   what records it.",
+            safe: "Every repeat under this key gets this same answer and sends nothing. Where the acquirer declined, no money \
+                   moved. Where an operator ruled, that is a person's word: money may have moved, if the acquirer could \
+                   not be asked.",
+            next: "Declined by the acquirer: this operation is over. If the customer tries again, with another means of \
+                   payment or after topping up, that is a new operation under a new key; a refund that was declined has \
+                   given its amount back to the charge. With settled_by_hand: no new key before the operators have \
+                   compared it with the acquirer. Operators: `unavez trace KEY` says who ruled and whether the acquirer \
+                   agrees, `unavez reconcile` compares with its list.",
         },
         Code::NotFound => Text {
             happened: "There is no such route, or the tenant has no such charge, refund or key. What belongs to another \

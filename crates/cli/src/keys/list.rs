@@ -5,7 +5,7 @@ use serde::Serialize;
 use unavez_core::identity::Tenant;
 use unavez_core::record::Record;
 use unavez_core::time::Time;
-use unavez_payments::books::{Places, operation_on};
+use unavez_payments::books::{OperationHistory, Places, operation_on};
 use unavez_payments::money::Currency;
 use unavez_store::sqlite::{ReadError, Viewer};
 use unavez_store::{Cursor, Filter};
@@ -14,7 +14,7 @@ use super::row::AtRisk;
 use super::{Row, open, state, tenant, wall_clock};
 use crate::exit::{Exit, Failure};
 use crate::number;
-use crate::output::{Output, columns, print_json, print_line};
+use crate::output::{Output, Room, Width, fitted, print_json, print_line};
 use crate::serve::DatabaseFile;
 
 /// Flags of `unavez keys list`.
@@ -45,6 +45,9 @@ pub(crate) struct ListArgs {
     after: Option<u64>,
 
     #[command(flatten)]
+    width: Width,
+
+    #[command(flatten)]
     output: Output,
 }
 
@@ -69,12 +72,17 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, Failure> {
         let (now, places) = (wall_clock(), Places::beside());
         let amount_of = |record: &Record| -> Result<Option<Amount>, ReadError> {
             let operation = operation_on(connection, &places, record.id.operation_id())?;
-            Ok(operation.map(|it| (it.currency, it.amount.minor_units().into())))
+            Ok(operation.as_ref().map(amount))
         };
         let (mut keys, mut page) = (Vec::new(), Open::default());
         for record in &records {
             let mut row = Row::new(record, now);
-            let amount = page.count(&row, || amount_of(record))?;
+            let history = match row.age_seconds {
+                Some(_) => operation_on(connection, &places, record.id.operation_id())?,
+                None => None,
+            };
+            let amount = page.count(&row, || Ok(history.as_ref().map(amount)))?;
+            row = row.with_history(history.as_ref());
             row.at_risk = amount.map(|(currency, amount)| AtRisk::of(currency, amount));
             keys.push(row);
         }
@@ -94,7 +102,7 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, Failure> {
         })
     });
     let page = page.map_err(|error| Failure::unavailable(error.to_string()))?;
-    if args.output.is_json() { print_json(&page) } else { print_line(&table(&page)) }?;
+    if args.output.is_json() { print_json(&page) } else { print_line(&table(&page, args.width.room())) }?;
     Ok(Exit::Done)
 }
 
@@ -157,13 +165,21 @@ impl Open {
     }
 }
 
-fn table(page: &Page) -> String {
+fn amount(operation: &OperationHistory) -> Amount {
+    (operation.currency, operation.amount.minor_units().into())
+}
+
+/// What a narrow terminal does without, in this order: resource, outcome, HTTP, tenant, created.
+const EXPENDABLE: [usize; 5] = [8, 3, 4, 0, 7];
+
+fn table(page: &Page, room: Room) -> String {
     if page.keys.is_empty() {
         return "no keys".to_owned();
     }
     let head = ["TENANT", "KEY", "STATE", "OUTCOME", "HTTP", "AGE", "AT RISK", "CREATED", "RESOURCE"];
     let rows = page.keys.iter().map(cells);
-    let mut text = columns(&[head.map(str::to_owned)].into_iter().chain(rows).collect::<Vec<_>>());
+    let rows: Vec<_> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
+    let (mut text, is_cut) = fitted(&rows, &EXPENDABLE, room);
     if let (Some(oldest), false) = (page.oldest_seconds, page.at_risk.is_empty()) {
         let sums: Vec<String> = page.at_risk.iter().map(money).collect();
         let keys = if page.open_keys == 1 {
@@ -172,6 +188,12 @@ fn table(page: &Page) -> String {
             format!("{} open keys", page.open_keys)
         };
         text.push_str(&format!("at risk in {keys}: {}, the oldest {}\n", sums.join(" and "), age(oldest)));
+    }
+    if page.keys.iter().any(Row::is_held) {
+        text.push_str("held: waits for a person; `unavez keys show KEY` says how it is settled\n");
+    }
+    if is_cut {
+        text.push_str("--wide shows all columns\n");
     }
     if let Some(next) = page.next {
         text.push_str(&format!("more with --after {next}"));

@@ -15,6 +15,7 @@ use clap::{Args, Subcommand};
 use unavez_core::identity::{RecordId, Tenant};
 use unavez_core::key::Key;
 use unavez_core::time::Time;
+use unavez_payments::books::{Places, has_api_keys_on, operation_on};
 use unavez_store::sqlite::{OpenError, Viewer};
 
 use self::list::ListArgs;
@@ -23,7 +24,8 @@ use self::purge::PurgeArgs;
 pub(crate) use self::row::{Row, page};
 use self::settle::SettleArgs;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, print_json, print_line};
+use crate::output::{Output, Room, Width, print_json, print_line};
+use crate::remedy::Desk;
 use crate::serve::{DatabaseFile, store_failure};
 
 /// `unavez keys …`.
@@ -41,7 +43,12 @@ pub(crate) enum KeysCommand {
 
 /// Flags of `unavez keys show`.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit 1 if the key is not in use.")]
+#[command(after_help = "\
+Examples:
+  unavez keys show checkout-7
+  unavez keys show checkout-7 --tenant shop --format json
+
+Exit 1 if the key is not in use.")]
 pub(crate) struct ShowArgs {
     /// The idempotency key, without quotes
     #[arg(value_name = "KEY", value_parser = key)]
@@ -54,6 +61,9 @@ pub(crate) struct ShowArgs {
     /// Whose key
     #[arg(long, value_name = "TENANT", default_value = "default", value_parser = tenant)]
     tenant: Tenant,
+
+    #[command(flatten)]
+    width: Width,
 
     #[command(flatten)]
     output: Output,
@@ -86,9 +96,36 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
              new key before looking. --tenant names another tenant"
         )));
     };
-    let row = Row::new(&record, wall_clock());
-    if args.output.is_json() { print_json(&row) } else { print_line(&page(&row)) }?;
+    let (history, has_api_keys) = viewer
+        .read(|connection| {
+            Ok((
+                operation_on(connection, &Places::beside(), record.id.operation_id())?,
+                has_api_keys_on(connection)?,
+            ))
+        })
+        .map_err(|error| Failure::unavailable(error.to_string()))?;
+    let row = Row::new(&record, wall_clock()).with_history(history.as_ref());
+    let desk = Desk { target: None, has_api_keys };
+    if args.output.is_json() {
+        print_json(&row)
+    } else {
+        print_line(&shown(&row, &desk, args.width.room()))
+    }?;
     Ok(Exit::Done)
+}
+
+/// The page of one key, with what a person has to do about a held one.
+fn shown(row: &Row, desk: &Desk, room: Room) -> String {
+    let text = page(row, room);
+    if !row.is_held() {
+        return text;
+    }
+    let commands = desk.settle(&row.key, &row.tenant).join("\n  ");
+    format!(
+        "{text}\n\nIt is held: nothing will settle it by itself. Look it up at the acquirer under {}, then\nsettle it, as what \
+         you saw there:\n  {commands}",
+        row.operation_id
+    )
 }
 
 pub(crate) fn open(store: &DatabaseFile) -> Result<Viewer, Failure> {

@@ -16,6 +16,10 @@ use crate::serve::{DatabaseFile, store_failure};
 /// Flags of `unavez keys purge`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
+Examples:
+  unavez keys purge
+  unavez keys purge --store sqlite:/var/lib/unavez/unavez.db --confirm-clock
+
 The running service is asked first (it needs an API key with the operator role where it has keys).
 Where none answers at --target, the file is opened, if no other process owns it.
 Only expired answers are deleted: never an open record, never a charge or a line of the ledger.

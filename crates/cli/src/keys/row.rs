@@ -4,9 +4,10 @@ use serde::Serialize;
 use unavez_core::answer::{Answer, Content};
 use unavez_core::record::{Record, State};
 use unavez_core::time::Time;
+use unavez_payments::books::{OperationHistory, Reason};
 use unavez_payments::money::Currency;
 
-use crate::output::columns;
+use crate::output::{Room, described};
 use crate::time;
 
 /// One key; the names are those of `GET /v1/idempotency-keys/{key}`.
@@ -23,9 +24,11 @@ pub(crate) struct Row {
     finished_at: Option<String>,
     expires_at: Option<String>,
     pub(super) resource_id: Option<String>,
-    operation_id: String,
+    pub(super) operation_id: String,
     /// Bytes of the stored body; null where it is not kept, sealed, or not there yet.
     body_bytes: Option<usize>,
+    /// What was found about the operation that does not fit and needs a person, oldest first.
+    findings: Vec<&'static str>,
     /// How long it has been open; null where the outcome is known.
     pub(super) age_seconds: Option<u64>,
     /// What may have moved; null where the outcome is known.
@@ -65,6 +68,7 @@ impl Row {
             resource_id: None,
             operation_id: record.id.operation_id().to_string(),
             body_bytes: None,
+            findings: Vec::new(),
             age_seconds: None,
             at_risk: None,
         };
@@ -83,8 +87,24 @@ impl Row {
         row
     }
 
+    /// With what was found about its operation.
+    pub(crate) fn with_history(mut self, history: Option<&OperationHistory>) -> Self {
+        let anomalies = history.into_iter().flat_map(|history| &history.anomalies);
+        self.findings = anomalies.map(|found| found.reason.as_str()).collect();
+        self
+    }
+
+    /// Whether it waits for a person: nothing else will settle it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.age_seconds.is_some() && self.findings.contains(&Reason::Held.as_str())
+    }
+
     pub(crate) fn state_word(&self) -> String {
-        if self.expired { "expired".to_owned() } else { self.state.to_owned() }
+        match self.state {
+            _ if self.expired => "expired".to_owned(),
+            state if self.is_held() => format!("{state}, held"),
+            state => state.to_owned(),
+        }
     }
 }
 
@@ -95,8 +115,9 @@ fn body_bytes(answer: &Answer) -> Option<usize> {
     }
 }
 
-pub(crate) fn page(row: &Row) -> String {
+pub(crate) fn page(row: &Row, room: Room) -> String {
     let unknown = || "-".to_owned();
+    let findings = row.findings.join(", ");
     let lines = [
         ["key", &row.key],
         ["tenant", &row.tenant],
@@ -110,6 +131,7 @@ pub(crate) fn page(row: &Row) -> String {
         ["finished", row.finished_at.as_deref().unwrap_or("-")],
         ["repeated until", row.expires_at.as_deref().unwrap_or("-")],
         ["operation", &row.operation_id],
+        ["findings", if findings.is_empty() { "-" } else { &findings }],
     ];
-    columns(&lines.map(|line| line.map(str::to_owned))).trim_end().to_owned()
+    described(&lines.map(|line| line.map(str::to_owned)), room).trim_end().to_owned()
 }

@@ -21,7 +21,7 @@ use crate::serve::{AcquirerFlags, DatabaseFile, open_failure};
 #[command(after_help = "\
 Examples:
   unavez keys settle checkout-7 --as failed --reason 'not in their dashboard, ticket 4711'
-  unavez keys settle checkout-7 --as done --acquirer-cannot-be-asked --reason 'payment 99 in their dashboard'
+  unavez keys settle checkout-7 --as done --acquirer-cannot-be-asked --reason 'payment 99 there'
 
 The acquirer is asked first, and is never contradicted. `failed` needs its fresh \"not found\", asked
 after the time in which a lost request can still arrive; `done` needs its yes. Where it cannot be

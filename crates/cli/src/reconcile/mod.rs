@@ -10,12 +10,17 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use unavez_core::time::Time;
+use unavez_payments::acquirer::Account;
+use unavez_payments::books::{has_api_keys_on, last_account_on};
 use unavez_payments::reconcile::{Report, Source, Stopped, Stretch, reconcile};
+use unavez_payments::{AcquirerKind, Settings};
 
+use crate::client::Service;
 use crate::duration;
 use crate::exit::{Exit, Failure};
 use crate::keys;
 use crate::output::{Output, print_json, print_line};
+use crate::remedy::{Desk, acquirer_flags};
 use crate::serve::{AcquirerFlags, DatabaseFile, open_failure};
 
 /// Flags of `unavez reconcile`.
@@ -28,6 +33,7 @@ Examples:
 Found is what one side alone knows, what was executed twice, differing amounts and states, charges that
 do not agree with the ledger, and one order and amount under two keys. Nothing is changed: what could
 be done stands beside each finding.
+Without --acquirer the list is that of the acquirer which the last operation here went to.
 What was claimed within the visibility delay and two minutes is under way and is not missed.
 With the ledger as acquirer only charges, ledger and orders are compared.
 
@@ -43,6 +49,10 @@ pub(crate) struct ReconcileArgs {
 
     #[command(flatten)]
     acquirer: AcquirerFlags,
+
+    /// The service, for the commands that are proposed
+    #[arg(long, value_name = "URL", value_parser = Service::parse)]
+    target: Option<Service>,
 
     #[command(flatten)]
     output: Output,
@@ -78,8 +88,12 @@ pub(crate) fn run(args: &ReconcileArgs) -> Result<Exit, Failure> {
     let viewer = keys::open(&args.store)?;
     let now = keys::wall_clock();
     let stretch = Stretch { since: args.since.before(now), now };
-    let source =
-        Source::of(&args.acquirer.settings(), &args.store.0).map_err(|error| open_failure(&error))?;
+    let (account, has_api_keys) = viewer
+        .read(|connection| Ok((last_account_on(connection)?, has_api_keys_on(connection)?)))
+        .map_err(|error| Failure::unavailable(error.to_string()))?;
+    let settings = settings(&args.acquirer, account.as_ref())?;
+    let source = Source::of(&settings, &args.store.0).map_err(|error| open_failure(&error))?;
+    let desk = Desk { target: args.target.clone(), has_api_keys };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -89,8 +103,33 @@ pub(crate) fn run(args: &ReconcileArgs) -> Result<Exit, Failure> {
     let report = runtime.block_on(told);
     bar.finish_and_clear();
     let report = report.map_err(stopped)?;
-    print(args, stretch, &report)?;
+    print(args, stretch, &report, &desk)?;
     Ok(if report.findings.is_empty() { Exit::Done } else { Exit::CheckFailed })
+}
+
+/// Where the list is: at the acquirer of the flags. Those left at their default mean the one that the operations here went
+/// to, so that the account need not be told twice.
+fn settings(flags: &AcquirerFlags, account: Option<&Account>) -> Result<Settings, Failure> {
+    let settings = flags.settings();
+    if settings.acquirer != AcquirerKind::Sandbox {
+        return Ok(settings);
+    }
+    let Some(account) = account else { return Ok(Settings { acquirer: AcquirerKind::Ledger, ..settings }) };
+    match account.as_str().split_once(':') {
+        Some(("sandbox", "in-process")) => Ok(settings),
+        Some(("sandbox", address)) => {
+            let acquirer = format!("http://{address}").parse().map_err(|_| unnamed(account))?;
+            Ok(Settings { acquirer, ..settings })
+        }
+        _ => Err(unnamed(account)),
+    }
+}
+
+fn unnamed(account: &Account) -> Failure {
+    Failure::usage(format!("the operations here went to {account}, and its list needs its key")).with_help(format!(
+        "give the acquirer's flags as `serve` has them: {} --acquirer-key-file FILE --webhook-secret-file FILE",
+        acquirer_flags(account.as_str())
+    ))
 }
 
 /// Draws only where standard error is a terminal, and leaves nothing behind.
@@ -114,11 +153,11 @@ fn stopped(stopped: Stopped) -> Failure {
     }
 }
 
-fn print(args: &ReconcileArgs, stretch: Stretch, report: &Report) -> Result<(), Failure> {
+fn print(args: &ReconcileArgs, stretch: Stretch, report: &Report, desk: &Desk) -> Result<(), Failure> {
     if args.output.is_json() {
-        print_json(&render::Document::new(stretch, report))
+        print_json(&render::Document::new(stretch, report, desk))
     } else {
-        print_line(&render::page(stretch, report))
+        print_line(&render::page(stretch, report, desk))
     }
 }
 

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 use unavez_payments::acquirer::{Listed, Standing};
-use unavez_payments::books::{OperationHistory, SameOrder, Unbooked};
+use unavez_payments::books::{OperationHistory, OperationStanding, SameOrder, Unbooked};
 use unavez_payments::money::Currency;
 use unavez_payments::reconcile::{Difference, Finding, Report, Stretch};
 
 use crate::explain::wrapped;
-use crate::remedy;
+use crate::remedy::Desk;
 use crate::time::rfc3339;
 
 /// The one JSON document. Amounts stand in the texts as people read them; ids are members.
@@ -30,26 +30,26 @@ struct Told {
     /// The acquirer's own names.
     references: Vec<String>,
     detail: String,
-    proposal: &'static str,
+    proposal: String,
     /// What could be typed; nothing of it is done.
     commands: Vec<String>,
 }
 
 impl Document {
-    pub(super) fn new(stretch: Stretch, report: &Report) -> Self {
+    pub(super) fn new(stretch: Stretch, report: &Report, desk: &Desk) -> Self {
         Self {
             since: rfc3339(stretch.since),
             until: rfc3339(stretch.now),
             acquirer: report.account.as_ref().map(|account| account.as_str().to_owned()),
             compared: report.compared,
             without_id: report.without_id,
-            findings: report.findings.iter().map(Told::of).collect(),
+            findings: report.findings.iter().map(|finding| Told::of(finding, desk)).collect(),
         }
     }
 }
 
 /// The page for people.
-pub(super) fn page(stretch: Stretch, report: &Report) -> String {
+pub(super) fn page(stretch: Stretch, report: &Report, desk: &Desk) -> String {
     let bold = anstyle::Style::new().bold();
     let whose = report.account.as_ref().map_or("the ledger alone".to_owned(), ToString::to_string);
     let entries = if report.compared == 1 { "entry" } else { "entries" };
@@ -69,7 +69,7 @@ pub(super) fn page(stretch: Stretch, report: &Report) -> String {
             report.without_id
         ));
     }
-    for (at, told) in report.findings.iter().map(Told::of).enumerate() {
+    for (at, told) in report.findings.iter().map(|finding| Told::of(finding, desk)).enumerate() {
         text.push_str(&format!("\n{bold}{}. {}{bold:#}\n{}\n", at + 1, told.finding, wrapped(&told.detail)));
         text.push_str(&format!("{}\n", wrapped(&format!("-> {}", told.proposal))));
         for command in &told.commands {
@@ -80,7 +80,7 @@ pub(super) fn page(stretch: Stretch, report: &Report) -> String {
 }
 
 impl Told {
-    fn of(finding: &Finding) -> Self {
+    fn of(finding: &Finding, desk: &Desk) -> Self {
         let told = match finding {
             Finding::OnlyThere(entry) => only_there(entry),
             Finding::OnlyHere(operation) => Self::about(
@@ -101,12 +101,7 @@ impl Told {
                     "void or refund the others at the acquirer: the books know of one",
                 )
             },
-            Finding::Differs { operation, differences } => Self::about(
-                operation,
-                format!("{}: {}", described(operation), in_words(differences)),
-                "find out which side is right; money is put right at the acquirer or by a refund here, never by a change of \
-                 the books",
-            ),
+            Finding::Differs { operation, differences, entry } => differs(operation, differences, entry),
             Finding::Unsettled { operation, there } => Self::about(
                 operation,
                 format!(
@@ -129,24 +124,24 @@ impl Told {
                 )
             },
             Finding::Unbooked(unbooked) => of_unbooked(unbooked),
-            Finding::SameOrder(group) => same_order(group),
+            Finding::SameOrder(group) => same_order(group, desk),
         };
         Self { finding: finding.as_str(), ..told }
     }
 
-    fn plain(detail: String, proposal: &'static str) -> Self {
+    fn plain(detail: String, proposal: impl Into<String>) -> Self {
         Self {
             finding: "",
             operation_ids: Vec::new(),
             charge_ids: Vec::new(),
             references: Vec::new(),
             detail,
-            proposal,
+            proposal: proposal.into(),
             commands: Vec::new(),
         }
     }
 
-    fn about(operation: &OperationHistory, detail: String, proposal: &'static str) -> Self {
+    fn about(operation: &OperationHistory, detail: String, proposal: impl Into<String>) -> Self {
         Self {
             operation_ids: vec![operation.operation_id.to_string()],
             charge_ids: vec![operation.charge.to_string()],
@@ -155,6 +150,37 @@ impl Told {
             ..Self::plain(detail, proposal)
         }
     }
+}
+
+/// What undoes a difference depends on where the money is: a refund here needs a charge that was captured here.
+fn differs(operation: &OperationHistory, differences: &[Difference], entry: &Listed) -> Told {
+    let there = entry.reference.as_deref().map_or(String::new(), |it| format!(" as {it}"));
+    let proposal = match (operation.standing, entry.standing) {
+        (OperationStanding::Declined | OperationStanding::Released, Standing::Done) => format!(
+            "it took effect there{there}, and its caller was told that it did not: undo it at the acquirer by that name. A \
+             refund here is refused, since nothing was captured here",
+        ),
+        (OperationStanding::Done, Standing::Declined) => {
+            "it did not take effect there, and its caller was told that it did: look it up at the acquirer; a refund here \
+             would pay back what was never taken"
+                .to_owned()
+        }
+        _ => format!(
+            "find out which side is right; money is put right at the acquirer{there} or by a refund here, never by a change \
+             of the books",
+        ),
+    };
+    let ruled = operation.ruling.as_ref().map_or(String::new(), |ruling| {
+        format!("; {} ruled {}: {}", ruling.operator, ruling.ruling.as_str(), ruling.reason)
+    });
+    let told = Told::about(
+        operation,
+        format!("{}: {}{ruled}", described(operation), in_words(differences)),
+        proposal,
+    );
+    let named =
+        operation.reference.is_none().then(|| entry.reference.as_deref().map(str::to_owned)).flatten();
+    Told { references: told.references.iter().cloned().chain(named).collect(), ..told }
 }
 
 fn only_there(entry: &Listed) -> Told {
@@ -179,13 +205,15 @@ fn only_there(entry: &Listed) -> Told {
 }
 
 fn of_unbooked(unbooked: &Unbooked) -> Told {
-    let pair = |(captured, refunded): (i64, i64)| format!("{captured} captured and {refunded} refunded");
+    let shown = |minor_units| money(unbooked.currency, minor_units);
+    let pair =
+        |(captured, refunded)| format!("{} captured and {} refunded", shown(captured), shown(refunded));
     Told {
         charge_ids: vec![unbooked.charge.to_string()],
         commands: vec![format!("unavez trace {}", unbooked.charge)],
         ..Told::plain(
             format!(
-                "charge {}: its row says {}, the ledger {}, its operations {} (minor units)",
+                "charge {}: its row says {}, the ledger {}, its operations {}",
                 unbooked.charge,
                 pair(unbooked.row),
                 pair(unbooked.ledger),
@@ -196,13 +224,13 @@ fn of_unbooked(unbooked: &Unbooked) -> Told {
     }
 }
 
-fn same_order(group: &SameOrder) -> Told {
+fn same_order(group: &SameOrder, desk: &Desk) -> Told {
     let order = group.charges.first().map(|charge| charge.order_id.to_string()).unwrap_or_default();
     let value = group.charges.first().map(|charge| money(charge.currency, charge.amount.minor_units()));
     Told {
         operation_ids: group.charges.iter().map(|charge| charge.id.operation_id().to_string()).collect(),
         charge_ids: group.charges.iter().map(|charge| charge.id.to_string()).collect(),
-        commands: group.charges.iter().skip(1).filter_map(remedy::give_back).collect(),
+        commands: group.charges.iter().skip(1).filter_map(|charge| desk.give_back(charge)).collect(),
         ..Told::plain(
             format!(
                 "order {order} of tenant {}: {} charges of {} under {} keys",

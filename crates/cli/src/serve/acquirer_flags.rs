@@ -14,7 +14,7 @@ use crate::duration;
 #[derive(Args, Debug)]
 pub(crate) struct AcquirerFlags {
     /// Where money moves: ledger (the service's own books are the whole effect), sandbox (a test acquirer in this process,
-    /// its database beside --store), http://HOST:PORT (one run by `unavez acquirer`), stripe or mercadopago
+    /// its database beside --store), http://HOST:PORT (that one in a process of its own), stripe or mercadopago
     #[arg(long, value_name = "ACQUIRER", default_value = "sandbox", value_parser = acquirer, help_heading = "Acquirer")]
     acquirer: AcquirerKind,
 
@@ -43,7 +43,8 @@ pub(crate) struct AcquirerFlags {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = "Acquirer")]
     visibility_delay: Option<Duration>,
 
-    /// Secrets that the acquirer signs its webhooks with: one `[TENANT ]whsec_BASE64` a line; without it they are refused
+    /// Secrets that the acquirer signs its webhooks with, one a line: whsec_BASE64, or TENANT whsec_BASE64; without it they are
+    /// refused
     #[arg(long, value_name = "FILE", help_heading = "Acquirer")]
     webhook_secret_file: Option<PathBuf>,
 }

@@ -158,11 +158,14 @@ impl ServeArgs {
             _ => settings.timings_outside().map(drop),
         };
         checked.map_err(|contradiction| {
-            Failure::usage(format!("the timings of `serve` contradict each other: {contradiction}"))
-                .with_help(format!(
-                    "{}; unavez config serve shows where each value comes from",
-                    flags_of(&contradiction)
-                ))
+            Failure::usage(format!(
+                "the timings of `serve` contradict each other: {}",
+                in_flags(&contradiction)
+            ))
+            .with_help(format!(
+                "{}; unavez config serve shows where each value comes from",
+                flags_of(&contradiction)
+            ))
         })?;
         Ok(settings)
     }
@@ -192,12 +195,31 @@ impl ServeArgs {
     }
 }
 
+/// The contradiction by the names of the flags that make it.
+fn in_flags(contradiction: &Contradiction) -> String {
+    match contradiction {
+        Contradiction::OperationTimeoutTooShort { operation_timeout } => {
+            format!("--operation-timeout {operation_timeout:?} is below 1ms")
+        }
+        Contradiction::ResponseTtlTooShort { response_ttl, operation_timeout } => format!(
+            "--response-ttl {response_ttl:?} is below --operation-timeout {operation_timeout:?}: an answer must be repeated at \
+             least as long as its attempt may take"
+        ),
+        Contradiction::DoesNotFit { needed, attempt_deadline } => format!(
+            "--acquirer-timeout and twice --store-timeout need {needed:?}, but an attempt stops after {attempt_deadline:?} \
+             (5/6 of --operation-timeout)"
+        ),
+    }
+}
+
 /// What can be done about timings that contradict each other, by the names of their flags.
 fn flags_of(contradiction: &Contradiction) -> &'static str {
     match contradiction {
         Contradiction::OperationTimeoutTooShort { .. } => "raise --operation-timeout",
         Contradiction::ResponseTtlTooShort { .. } => "raise --response-ttl or lower --operation-timeout",
-        Contradiction::DoesNotFit { .. } => "raise --operation-timeout or lower --store-timeout",
+        Contradiction::DoesNotFit { .. } => {
+            "raise --operation-timeout, or lower --acquirer-timeout or --store-timeout"
+        }
     }
 }
 

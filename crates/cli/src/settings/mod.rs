@@ -28,4 +28,4 @@ pub(crate) mod show;
 
 pub(crate) use file::ConfigFile;
 pub(crate) use layers::{Layers, Setting, Source, settings_of};
-pub(crate) use nearest::nearest;
+pub(crate) use nearest::near;

@@ -5,6 +5,14 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
     candidates.into_iter().min_by_key(|candidate| distance(name, candidate))
 }
 
+/// As [`nearest`], where it is near enough to be meant: at most two mistakes, or a third of the name.
+pub(crate) fn near<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let found = nearest(name, candidates)?;
+    let mistakes_max = 2.max(name.chars().count() / 3);
+    let is_meant = distance(name, found) <= mistakes_max && distance(name, found) < name.chars().count();
+    is_meant.then_some(found)
+}
+
 /// Levenshtein distance in characters, case ignored, `_` equal to `-`.
 fn distance(a: &str, b: &str) -> usize {
     let fold = |c: char| if c == '_' { '-' } else { c.to_ascii_lowercase() };
@@ -33,6 +41,15 @@ mod tests {
         {
             assert_eq!(distance(a, b), expected, "{a} {b}");
             assert_eq!(distance(b, a), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn what_is_far_is_not_suggested() {
+        let known = ["not-found", "internal", "overloaded"];
+        assert_eq!(near("not-fuond", known), Some("not-found"));
+        for far in ["nope", "x", "", "something-else"] {
+            assert_eq!(near(far, known), None, "{far}");
         }
     }
 

@@ -3,11 +3,13 @@
 use serde::Serialize;
 use unavez_core::record::Record;
 use unavez_core::time::Time;
+use unavez_payments::Confirmation;
 use unavez_payments::books::trace::{Around, ChargeTrace, OrderTrace, Trace, Verdict};
-use unavez_payments::books::{Anomaly, Entry, KeyEvent, OperationHistory};
+use unavez_payments::books::{Anomaly, ByOperator, Entry, KeyEvent, OperationHistory};
 
 use super::words::{Step, Words};
 use crate::keys::Row;
+use crate::remedy::Desk;
 use crate::time::rfc3339;
 
 #[derive(Serialize)]
@@ -73,6 +75,17 @@ struct OperationDocument {
     key: Option<Row>,
     events: Vec<EventDocument>,
     anomalies: Vec<AnomalyDocument>,
+    ruling: Option<RulingDocument>,
+}
+
+#[derive(Serialize)]
+struct RulingDocument {
+    at: String,
+    ruling: &'static str,
+    by: String,
+    reason: String,
+    /// null: the acquirer was silent, and has not answered since.
+    acquirer: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -110,20 +123,20 @@ fn owned(text: Option<&str>) -> Option<String> {
 }
 
 impl Document {
-    pub(super) fn new(name: &str, trace: &Trace) -> Self {
+    pub(super) fn new(name: &str, trace: &Trace, desk: &Desk) -> Self {
         Self {
             name: name.to_owned(),
             read_at: rfc3339(trace.now),
-            orders: trace.orders.iter().map(|order| OrderDocument::new(order, trace.now)).collect(),
+            orders: trace.orders.iter().map(|order| OrderDocument::new(order, trace.now, desk)).collect(),
             keys: trace.keys.iter().map(|record| Row::new(record, trace.now)).collect(),
         }
     }
 }
 
 impl OrderDocument {
-    fn new(order: &OrderTrace, now: Time) -> Self {
+    fn new(order: &OrderTrace, now: Time, desk: &Desk) -> Self {
         let verdict = Verdict::of(order);
-        let Words { headline, why, next } = Words::of(order, &verdict);
+        let Words { headline, why, next } = Words::of(order, &verdict, desk, now);
         Self {
             tenant: order.tenant.as_str().to_owned(),
             order_id: order.order_id.to_string(),
@@ -152,7 +165,7 @@ impl ChargeDocument {
             created_at: rfc3339(charge.created_at),
             request_id: trace.request_id.to_string(),
             acquirer: trace.account.as_ref().map(|account| account.as_str().to_owned()),
-            key: row(trace.record.as_ref(), now),
+            key: row(trace.record.as_ref(), trace.payment(), now),
             entries: trace.entries.iter().map(EntryDocument::new).collect(),
             operations: trace
                 .operations
@@ -163,8 +176,8 @@ impl ChargeDocument {
     }
 }
 
-fn row(record: Option<&Record>, now: Time) -> Option<Row> {
-    record.map(|record| Row::new(record, now))
+fn row(record: Option<&Record>, history: Option<&OperationHistory>, now: Time) -> Option<Row> {
+    record.map(|record| Row::new(record, now).with_history(history))
 }
 
 impl EntryDocument {
@@ -192,9 +205,26 @@ impl OperationDocument {
             resource_id: history.resource.to_string(),
             request_id: history.request_id.to_string(),
             created_at: rfc3339(history.created_at),
-            key: row(record, now),
-            events: history.events.iter().map(EventDocument::new).collect(),
+            key: row(record, Some(history), now),
+            events: history.in_order().into_iter().map(EventDocument::new).collect(),
             anomalies: history.anomalies.iter().map(AnomalyDocument::new).collect(),
+            ruling: history.ruling.as_ref().map(RulingDocument::new),
+        }
+    }
+}
+
+impl RulingDocument {
+    fn new(ruling: &ByOperator) -> Self {
+        Self {
+            at: rfc3339(ruling.ruled_at),
+            ruling: ruling.ruling.as_str(),
+            by: ruling.operator.to_string(),
+            reason: ruling.reason.to_string(),
+            acquirer: ruling.confirmation.map(|(confirmation, _)| match confirmation {
+                Confirmation::Agrees => "agrees",
+                Confirmation::Contradicts => "contradicts",
+                Confirmation::ProvesNothing => "proves_nothing",
+            }),
         }
     }
 }

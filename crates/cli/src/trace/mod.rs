@@ -11,12 +11,15 @@ use std::path::Path;
 
 use clap::Args;
 use unavez_core::identity::Tenant;
+use unavez_payments::books::has_api_keys_on;
 use unavez_payments::books::trace::{Trace, trace};
 use unavez_store::sqlite::Viewer;
 
+use crate::client::Service;
 use crate::exit::{Exit, Failure};
 use crate::keys;
-use crate::output::{Output, print_json, print_line};
+use crate::output::{Output, Width, print_json, print_line};
+use crate::remedy::Desk;
 use crate::serve::DatabaseFile;
 
 /// Flags of `unavez trace`.
@@ -42,6 +45,13 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "TENANT", value_parser = keys::tenant)]
     tenant: Option<Tenant>,
 
+    /// The service, for the commands that are proposed
+    #[arg(long, value_name = "URL", value_parser = Service::parse)]
+    target: Option<Service>,
+
+    #[command(flatten)]
+    width: Width,
+
     #[command(flatten)]
     output: Output,
 }
@@ -53,10 +63,15 @@ pub(crate) fn run(args: &TraceArgs) -> Result<Exit, Failure> {
     if trace.orders.is_empty() && trace.keys.is_empty() {
         return Err(nothing(args, &args.store.0));
     }
+    let has_api_keys = viewer.read(|connection| Ok(has_api_keys_on(connection)?));
+    let desk = Desk {
+        target: args.target.clone(),
+        has_api_keys: has_api_keys.map_err(|error| Failure::unavailable(error.to_string()))?,
+    };
     if args.output.is_json() {
-        print_json(&document::Document::new(&args.name, &trace))?;
+        print_json(&document::Document::new(&args.name, &trace, &desk))?;
     } else {
-        print_line(&page::page(&args.name, &trace))?;
+        print_line(&page::page(&args.name, &trace, &desk, args.width.room()))?;
     }
     Ok(Exit::Done)
 }
@@ -71,8 +86,9 @@ fn nothing(args: &TraceArgs, path: &Path) -> Failure {
         args.tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {}", tenant.as_str()));
     Failure::check_failed(format!("nothing{whose} in {} goes by the name `{}`", path.display(), args.name))
         .with_help(
-            "looked for as order id, key, hash of a key, charge, refund, entry, operation, request and acquirer's name. A \
-             request that was never received leaves nothing, and the hash of a key is known as long as its record is kept",
+            "looked for as order id, key, hash of a key, charge, refund, entry, operation, request and acquirer's name. Of \
+             requests only those that ran are stored: replays and refusals leave no trace, so look for original-request-id in \
+             that answer. The hash of a key is known as long as its record is kept",
         )
 }
 

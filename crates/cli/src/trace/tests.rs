@@ -16,6 +16,11 @@ use unavez_store::sqlite::{Location, Options, Viewer};
 
 use super::document::Document;
 use super::page::page;
+use crate::output::Room;
+use crate::remedy::Desk;
+
+/// Nobody said where the service is.
+const DESK: Desk = Desk { target: None, has_api_keys: false };
 
 /// A service with the sandbox, on a clock of its own and with ids that are the same every time.
 struct Scene {
@@ -70,14 +75,14 @@ impl Scene {
         let viewer = Viewer::open(&self.folder.path().join("unavez.db")).unwrap();
         let found = trace(&viewer, name, None, self.clock.now()).unwrap();
         assert_eq!((found.orders.len(), found.keys.len()), (1, 0), "{found:?}");
-        steady(&page(name, &found))
+        steady(&page(name, &found, &DESK, Room(None)))
     }
 
     fn verdict(&self, name: &str) -> Verdict {
         let viewer = Viewer::open(&self.folder.path().join("unavez.db")).unwrap();
         let found = trace(&viewer, name, None, self.clock.now()).unwrap();
         // Must be writable as well as readable.
-        serde_json::to_string(&Document::new(name, &found)).unwrap();
+        serde_json::to_string(&Document::new(name, &found, &DESK)).unwrap();
         Verdict::of(found.orders.first().unwrap_or_else(|| panic!("nothing goes by {name}")))
     }
 }

@@ -117,6 +117,77 @@ fn what_went_outside_is_shown_with_its_charge_and_found_by_request_and_refund() 
 }
 
 #[test]
+fn a_list_says_what_a_person_looks_for_and_can_be_narrowed_to_it() {
+    let folder = folder();
+    let quick = ["--operation-timeout", "3s", "--store-timeout", "500ms", "--acquirer-timeout", "1s"];
+    let serve = Serve::start_with(folder.path(), &quick);
+    let charge = |key: &str, order: &str, method: &str| {
+        let body = json!({"order_id": order, "amount": 2500, "currency": "EUR", "payment_method": method});
+        let key = format!("Idempotency-Key: {key}");
+        send(serve.address, "POST", "/v1/charges", &[&key], Some(&body.to_string())).unwrap()
+    };
+    let refund = |of: &Answer, amount: u32| {
+        let path = format!("/v1/charges/{}/refunds", of.json()["id"].as_str().unwrap());
+        let key = format!("Idempotency-Key: back-{}", of.json()["order_id"]).replace('"', "");
+        let body = json!({ "amount": amount }).to_string();
+        assert_eq!(send(serve.address, "POST", &path, &[&key], Some(&body)).unwrap().status, 201);
+    };
+    refund(&charge("k1", "whole", "tok_approve"), 2500);
+    let partly = charge("k2", "part", "tok_approve");
+    refund(&partly, 1000);
+    charge("k3", "twice", "tok_approve");
+    charge("k4", "twice", "tok_approve");
+    assert_eq!(charge("k5", "lost", "tok_error").status, 504);
+    assert_eq!(charge("k6", "no", "tok_decline").status, 402);
+    let all = serve.get("/console/charges", &[HTML]);
+    shows(&all, &[">refunded<", ">partly refunded<", ">suspected duplicate<", ">unknown<", ">declined<"]);
+    for (filter, order, others) in [
+        ("refunded", ">whole<", ">lost<"),
+        ("refunded", ">part<", ">twice<"),
+        ("duplicate", ">twice<", ">whole<"),
+        ("unknown", ">lost<", ">twice<"),
+    ] {
+        let page = serve.get(&format!("/console/charges?status={filter}"), &[HTML]);
+        shows(&page, &[order]);
+        assert!(!page.body.contains(others), "{filter}");
+    }
+    shows(&serve.get("/", &[HTML]), &["Not decided", "lost <span class=\"soft\">payment</span>"]);
+    let key = serve.get("/console/key?key=k5", &[HTML]);
+    shows(&key, &["order_id=lost", "25.00 EUR", "/console/charges/ch_"]);
+    let declined = serve.get("/console/key?key=k6", &[HTML]);
+    assert!(!declined.body.contains("pill good"), "what was declined is not green: {}", declined.body);
+    let reference =
+        serve.get(&format!("/console/charges/{}", partly.json()["id"].as_str().unwrap()), &[HTML]);
+    let named = reference.body.split("sandbox:in-process, ").nth(1).unwrap().split('<').next().unwrap();
+    let found = serve.get(&format!("/console/search?q={named}"), &[HTML]);
+    assert_eq!(
+        (found.status, found.header("location").is_some_and(|to| to.contains("/charges/"))),
+        (303, true)
+    );
+}
+
+#[test]
+fn what_is_held_and_what_does_not_fit_is_on_the_first_page_and_on_the_key() {
+    let folder = folder();
+    let serve = Serve::start_with(folder.path(), &["--acquirer-timeout", "1s"]);
+    let body = r#"{"order_id":"o-1","amount":2500,"currency":"EUR","payment_method":"tok_error"}"#;
+    let lost = send(serve.address, "POST", "/v1/charges", &["Idempotency-Key: k"], Some(body)).unwrap();
+    assert_eq!(lost.status, 504);
+    let database = rusqlite::Connection::open(folder.path().join("unavez.db")).unwrap();
+    let held = "insert into anomalies (found_at, reason, operation, heard, detail) \
+                select 1, 'held', operation, 'question', 'sent three times' from operations";
+    assert_eq!(database.execute(held, []).unwrap(), 1);
+    shows(&serve.get("/", &[HTML]), &["Does not fit", "sent three times", ">held<"]);
+    let key = serve.get("/console/key?key=k", &[HTML]);
+    shows(&key, &["Held for a person", ">held<", "unavez keys settle k --tenant default --as failed"]);
+    assert!(!key.body.contains("is safe,"), "{}", key.body);
+    shows(&serve.get("/console/keys", &[HTML]), &[">held<"]);
+    let nowhere = serve.get("/console/nope", &[HTML]);
+    assert_eq!((nowhere.status, nowhere.header("content-type")), (404, Some("text/html; charset=utf-8")));
+    assert!(nowhere.body.contains("no such page") && nowhere.body.contains("<header>"), "{nowhere:?}");
+}
+
+#[test]
 fn long_lists_have_pages() {
     let folder = folder();
     let serve = Serve::start(folder.path());

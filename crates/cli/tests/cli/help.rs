@@ -35,6 +35,8 @@ fn help_texts() {
         let help = run(folder.path(), command.split_whitespace().chain(["--help"]));
         assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{command}");
         assert!(help.stdout.lines().all(|line| line.chars().count() <= 100), "{command} is too wide");
+        let is_group = help.stdout.contains("\nCommands:\n");
+        assert!(is_group || help.stdout.contains("\nExamples:\n"), "{command} has no example");
         let name = format!("help {command}").trim_end().replace(' ', "-");
         insta::assert_snapshot!(name, help.stdout);
     }

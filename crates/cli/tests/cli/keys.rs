@@ -143,6 +143,8 @@ fn migrate_makes_and_checks_a_database() {
     assert!(again["migrations"].as_array().unwrap().iter().all(|it| it["is_new"] == false));
     let serve = Serve::start(folder.path());
     run(folder.path(), ["migrate"]).fails_with(3, &["is owned by process", &serve.pid().to_string()]);
+    let beside = run(folder.path(), ["migrate", "--check", "--format", "json"]).json(0);
+    assert_eq!(beside["up_to_date"], true, "only reads, so the owner is not in the way");
 }
 
 /// Writes into a database behind everybody's back.

@@ -71,8 +71,26 @@ fn what_the_acquirer_alone_knows_and_what_it_did_twice_is_found() {
     assert_eq!(ran.json(1)["findings"][1]["references"], json!(["sbx_1", "sbx_2"]));
     let later = run(folder.path(), ["reconcile", "--since", "2999-01-01T00:00:00Z", "--acquirer", &at]);
     assert_eq!(later.code, Some(0), "{later:?}");
+    let unnamed = reconcile(folder.path(), &[]);
+    assert_eq!(found(&unnamed, 1), ["only_there", "doubled"], "the operations know where they went");
     drop(acquirer);
     reconcile(folder.path(), &flags).fails_with(3, &["the acquirer's list cannot be read", "--acquirer"]);
+}
+
+#[test]
+fn books_of_a_ledger_or_of_a_vendor_need_no_sandbox() {
+    let folder = folder();
+    let serve = Serve::start_with(folder.path(), &["--acquirer", "ledger"]);
+    assert_eq!(serve.charge("k-1", "o-1").status, 201);
+    assert_eq!(found(&reconcile(folder.path(), &[]), 0), Vec::<String>::new());
+    assert_eq!(serve.stop(), Some(0));
+    let serve = Serve::start(folder.path());
+    assert_eq!(serve.charge("k-2", "o-2").status, 201);
+    assert_eq!(serve.stop(), Some(0));
+    let database = rusqlite::Connection::open(folder.path().join("unavez.db")).unwrap();
+    assert_eq!(database.execute("update operations set account = 'stripe:acct_1'", []).unwrap(), 1);
+    reconcile(folder.path(), &[])
+        .fails_with(2, &["stripe:acct_1", "--acquirer stripe --acquirer-account acct_1"]);
 }
 
 #[test]
@@ -82,6 +100,7 @@ fn wrong_use_and_missing_books_say_so() {
     run(folder.path(), ["reconcile", "--since", "yesterday"]).fails_with(2, &["how long ago"]);
     reconcile(folder.path(), &[]).fails_with(3, &["there is no database"]);
     run(folder.path(), ["migrate"]);
-    reconcile(folder.path(), &[]).fails_with(3, &["sandbox"]);
+    // Nothing went to an acquirer, so there is no other list.
+    assert_eq!(reconcile(folder.path(), &[]).json(0)["acquirer"], serde_json::Value::Null);
     assert_eq!(found(&reconcile(folder.path(), &["--acquirer", "ledger"]), 0), Vec::<String>::new());
 }

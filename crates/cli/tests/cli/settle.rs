@@ -79,7 +79,7 @@ fn what_is_unknown_is_listed_with_age_and_amount_and_settled_through_the_service
     let repeat = lose(&serve, "k-1", &[]);
     assert_eq!((repeat.status, repeat.header("idempotent-replayed")), (402, Some("true")));
     settle(folder.path(), "k-1", "done", &target, &[])
-        .fails_with(1, &["settled already", "a refund or a void"]);
+        .fails_with(1, &["settled already", "acquirer says now: not found", "kept as a contradiction"]);
     settle(folder.path(), "none", "done", &target, &[]).fails_with(1, &["no record of this key"]);
     let traced = run(folder.path(), ["trace", "k-1"]).stdout;
     assert!(traced.contains("ana, of tenant default"), "{traced}");
@@ -117,6 +117,112 @@ fn where_the_acquirer_is_gone_a_person_has_to_answer_for_it() {
     let other = settle(folder.path(), "k", "failed", &target, &["--reason", "x"]);
     other.fails_with(2, &["--reason"]);
     assert_eq!(lose(&serve, "k", &[]).status, 201, "the stored answer");
+}
+
+#[test]
+fn a_wrong_ruling_is_told_as_one_and_found_when_the_acquirer_is_back() {
+    let folder = folder();
+    let acquirer = Serve::acquirer(folder.path(), &["--store", "sqlite:acquirer.db"]);
+    let address = acquirer.address.to_string();
+    let at = format!("http://{address}");
+    let serve = serve(folder.path(), &["--acquirer", &at, "--visibility-delay", "0s"]);
+    let target = format!("http://{}", serve.address);
+    let body = r#"{"order_id":"o-1","amount":2500,"currency":"EUR","payment_method":"tok_lost"}"#;
+    let charge = || send(serve.address, "POST", "/v1/charges", &["Idempotency-Key: k"], Some(body)).unwrap();
+    assert_eq!(charge().status, 504);
+    let unknown = serve.logs("outcome not known");
+    assert!(
+        unknown.contains("WARN") && unknown.contains("request_id=req_") && unknown.contains("key="),
+        "{unknown}"
+    );
+    drop(acquirer);
+    let stand_in = ["--acquirer-cannot-be-asked", "--by", "bob"];
+    loop {
+        let ran = settle(folder.path(), "k", "failed", &target, &stand_in);
+        if !ran.stderr.contains("may still take effect") {
+            assert_eq!(ran.json(0)["standing"], "declined");
+            break;
+        }
+    }
+    serve.logs("the acquirer does not answer");
+    assert!(serve.logs("settled by hand").contains("bob"));
+    let told = charge();
+    assert_eq!(told.status, 402);
+    assert!(told.json()["detail"].as_str().unwrap().contains("an operator ruled"), "{told:?}");
+    let page = run(folder.path(), ["trace", "o-1"]).stdout;
+    assert!(page.contains("NOT CHARGED according to the ruling of bob"), "{page}");
+    assert!(page.contains("'ticket 4711'") && page.contains("money may have moved"), "{page}");
+    assert!(page.contains("unavez reconcile") && !page.contains("under a new key"), "{page}");
+
+    let acquirer = Serve::acquirer(folder.path(), &["--store", "sqlite:acquirer.db", "--listen", &address]);
+    let found = loop {
+        let traced = run(folder.path(), ["trace", "o-1", "--format", "json"]).json(0);
+        if traced["orders"][0]["verdict"] != "only_ruled" {
+            break traced;
+        }
+    };
+    assert_eq!(found["orders"][0]["verdict"], "contradicted");
+    serve.logs("the acquirer answers again");
+    let metrics = serve.get("/metrics", &[]).body;
+    assert!(metrics.contains("unavez_webhook_anomalies_total{reason=\"contradiction\"} 1"));
+    assert_eq!(charge().status, 402, "the answer that was given stays");
+    let reconciled =
+        run(folder.path(), ["reconcile", "--since", "1h", "--acquirer", &at, "--format", "json"]).json(1);
+    let differs = &reconciled["findings"][0];
+    assert_eq!(differs["finding"], "differs");
+    let proposal = differs["proposal"].as_str().unwrap();
+    let named = differs["references"][0].as_str().expect("the acquirer's own name");
+    assert!(proposal.contains("at the acquirer") && proposal.contains(named), "{reconciled}");
+    assert!(proposal.contains("A refund here is refused"), "{reconciled}");
+    drop(acquirer);
+}
+
+#[test]
+fn what_is_held_is_shown_as_held_with_what_settles_it() {
+    let folder = folder();
+    let serve = serve(folder.path(), &[]);
+    assert_eq!(lose(&serve, "\"k 1\"", &[]).status, 504);
+    assert_eq!(serve.stop(), Some(0));
+    let charged = "insert into anomalies (found_at, reason, operation, heard, detail) \
+                   select 1, 'held', operation, 'question', 'sent three times' from operations";
+    meddle(folder.path(), charged);
+    let shown = run(folder.path(), ["keys", "show", "k 1", "--format", "json"]).json(0);
+    assert_eq!((&shown["state"], &shown["findings"]), (&"unknown".into(), &serde_json::json!(["held"])));
+    let page = run(folder.path(), ["keys", "show", "k 1"]).stdout;
+    assert!(
+        page.contains("It is held") && page.contains("unavez keys settle 'k 1' --tenant default --as done"),
+        "{page}"
+    );
+    assert!(page.contains("--as failed") && !page.contains('|'), "{page}");
+    let listed = run(folder.path(), ["keys", "list", "--state", "unknown", "--format", "json"]).json(0);
+    assert_eq!(listed["keys"][0]["findings"], serde_json::json!(["held"]));
+    assert!(run(folder.path(), ["keys", "list"]).stdout.contains("unknown, held"));
+    let traced = run(folder.path(), ["trace", "o-1", "--target", "http://127.0.0.1:81"]).stdout;
+    let commands: Vec<&str> = traced.lines().filter(|line| line.contains("keys settle")).collect();
+    assert_eq!(commands.len(), 2, "{traced}");
+    assert!(commands.iter().all(|it| it.contains("--target http://127.0.0.1:81")), "{traced}");
+}
+
+#[test]
+fn a_file_is_settled_with_the_acquirer_that_it_was_sent_to() {
+    let folder = folder();
+    let acquirer = Serve::acquirer(folder.path(), &["--store", "memory:"]);
+    let at = format!("http://{}", acquirer.address);
+    let serve = serve(folder.path(), &["--acquirer", &at, "--visibility-delay", "0s"]);
+    assert_eq!(lose(&serve, "k", &[]).status, 504);
+    assert_eq!(serve.stop(), Some(0));
+    meddle(
+        folder.path(),
+        "update idempotency_records set created_at = created_at - 600000000, latest_send_at = latest_send_at - 600000000,
+         attempt_started_at = attempt_started_at - 600000000",
+    );
+    let refused = settle(folder.path(), "k", "failed", NOBODY, &[]);
+    refused.fails_with(
+        1,
+        &["it was sent under sandbox:127.0.0.1:", "here is sandbox:in-process", &format!("--acquirer {at}")],
+    );
+    let flags = ["--acquirer", at.as_str(), "--visibility-delay", "0s"];
+    assert_eq!(settle(folder.path(), "k", "failed", NOBODY, &flags).json(0)["standing"], "declined");
 }
 
 #[test]

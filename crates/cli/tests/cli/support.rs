@@ -161,8 +161,10 @@ impl Serve {
 }
 
 fn spawn(folder: &Path, command: &str, flags: &[&str]) -> Child {
+    let anywhere: &[&str] = if flags.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
     unavez(folder)
-        .args([command, "--listen", "127.0.0.1:0"])
+        .arg(command)
+        .args(anywhere)
         .args(flags)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -40,7 +40,13 @@ impl Report {
             Some(mutation) => lang.say(format!(", with {mutation}"), format!(", con {mutation}")),
             None => String::new(),
         };
-        format!("{} {}{}", tick(self.passed()), bold(&counts), styled(&missing, Mood::Quiet))
+        // Most of the promises untested is no pass.
+        let sign = if self.passed() && *skipped > *passed {
+            styled("–", Mood::Quiet)
+        } else {
+            tick(self.passed())
+        };
+        format!("{sign} {}{}", bold(&counts), styled(&missing, Mood::Quiet))
     }
 }
 

@@ -50,6 +50,10 @@ pub fn accept(options: &Options, report: &Report, lang: Lang) -> String {
 fn headline(report: &Report, lang: Lang) -> String {
     let (passed, made) = (report.passed, report.passed + report.failed);
     match report.failed {
+        0 if report.skipped > made => lang.say(
+            format!("{passed} promises kept, {} not tested here", report.skipped),
+            format!("{passed} promesas cumplidas, {} sin probar aquí", report.skipped),
+        ),
         0 => lang.say(
             format!("{passed} of {made} promises kept"),
             format!("{passed} de {made} promesas cumplidas"),
@@ -89,11 +93,20 @@ fn item(test: &Test, lang: Lang) -> Item {
     let count = match test.result {
         Outcome::Skipped => String::new(),
         _ => lang.say(
-            format!("{} of {} charges · {}", test.charges, test.expected_charges, dollars(test.total)),
-            format!("{} de {} cobros · {}", test.charges, test.expected_charges, dollars(test.total)),
+            format!("{} · {}", counted(test, ["charge", "charges"], "of"), dollars(test.total)),
+            format!("{} · {}", counted(test, ["cobro", "cobros"], "de"), dollars(test.total)),
         ),
     };
     Item { class, verdict, name: test.name, count, detail: test.detail.say(lang).to_owned() }
+}
+
+/// `1 charge`, or `2 of 1 charge` where that is not what was expected.
+fn counted(test: &Test, [one, several]: [&str; 2], of: &str) -> String {
+    let name = if test.expected_charges == 1 { one } else { several };
+    match test.charges == test.expected_charges {
+        true => format!("{} {name}", test.charges),
+        false => format!("{} {of} {} {name}", test.charges, test.expected_charges),
+    }
 }
 
 fn amount(test: &Test) -> Amount {

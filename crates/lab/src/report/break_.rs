@@ -18,6 +18,8 @@ struct Page {
     lang: Lang,
     headline: String,
     lead: &'static str,
+    /// What the table does not show by itself.
+    note: String,
     tests: Vec<&'static str>,
     rows: Vec<Row>,
     chart: String,
@@ -45,11 +47,11 @@ pub fn break_(report: &Report, lang: Lang) -> String {
         headline: headline(report, lang),
         lead: lang.say(
             "Each piece was taken out alone, in a client, store or acquirer of the lab's own, on a ledger that has no second net. \
-             A piece that no test misses would be no piece; a test that misses none would be no test.",
+             A piece that no test misses would be no piece.",
             "Cada pieza se quitó sola, en un cliente, almacén o adquirente propio del laboratorio, sobre un libro mayor sin segunda \
-             red. Una pieza que ninguna prueba echa de menos no sería pieza; una prueba que no echa de menos ninguna no \
-             sería prueba.",
+             red. Una pieza que ninguna prueba echa de menos no sería pieza.",
         ),
+        note: note(report, &tests, lang),
         rows: report.mutations.iter().map(|broken| row(broken, &tests)).collect(),
         tests,
         chart: rendered(&BarChart::draw(&amounts)),
@@ -65,6 +67,28 @@ fn headline(report: &Report, lang: Lang) -> String {
         format!("{caught} of {all} missing pieces were noticed, by exactly the predicted tests"),
         format!("{caught} de {all} piezas faltantes fueron notadas, justo por las pruebas previstas"),
     )
+}
+
+/// The tests without a mark, and the ones without a column.
+fn note(report: &Report, tests: &[&'static str], lang: Lang) -> String {
+    let marked = |test: &&&'static str| report.mutations.iter().any(|broken| broken.breaks.contains(*test));
+    let quiet: Vec<&str> = tests.iter().filter(|test| !marked(test)).copied().collect();
+    let absent = Promise::AfterKill.name();
+    let unmarked = match quiet.is_empty() {
+        true => String::new(),
+        false => lang.say(
+            format!("No piece here makes {} fail: what it guards is not among them. ", quiet.join(", ")),
+            format!(
+                "Ninguna pieza de aquí hace fallar a {}: lo que guarda no está entre ellas. ",
+                quiet.join(", ")
+            ),
+        ),
+    };
+    let absent = lang.say(
+        format!("{absent} has no column: it kills a process, and the lab's own server is none."),
+        format!("{absent} no tiene columna: mata un proceso, y el servidor del laboratorio no lo es."),
+    );
+    unmarked + &absent
 }
 
 fn row(broken: &Broken, tests: &[&'static str]) -> Row {

@@ -142,6 +142,21 @@ mod tests {
     }
 
     #[test]
+    fn a_test_without_a_mark_or_a_column_is_explained() {
+        let [_, _, page] = pages(Lang::En);
+        let note = page.split("No piece here makes ").nth(1).expect("tests are without a mark here");
+        let note = note.split("</p>").next().expect("a paragraph");
+        assert!(note.contains("two-tenants") && !note.contains("lost-owner"), "{note}");
+        assert!(note.contains("after-kill has no column"), "{note}");
+    }
+
+    #[test]
+    fn charges_are_counted_in_words_that_fit() {
+        let [_, page, _] = pages(Lang::En);
+        assert!(page.contains("1 of 2 charges · $500"), "{page}");
+    }
+
+    #[test]
     fn the_chart_has_both_lines_on_both_screens() {
         let [page, ..] = pages(Lang::En);
         assert_eq!(

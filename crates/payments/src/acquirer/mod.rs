@@ -228,6 +228,16 @@ pub enum Answer {
     NotSent(Reason),
 }
 
+impl Answer {
+    /// What it tells of the operation, where it knows it.
+    pub(crate) const fn report(&self) -> Option<&Report> {
+        match self {
+            Self::Done(report) | Self::Declined(report) | Self::Pending(report) => Some(report),
+            Self::Sighted(_) | Self::NotFound | Self::CannotSay(_) | Self::NotSent(_) => None,
+        }
+    }
+}
+
 /// Why an answer says nothing: a lower-case fragment for the log, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason(pub Box<str>);

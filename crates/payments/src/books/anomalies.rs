@@ -129,6 +129,12 @@ pub(crate) fn list(
     list.query_map((after, operation.map(|id| *id.as_bytes()), limit), read)?.collect()
 }
 
+/// The newest findings, newest first.
+pub(crate) fn latest(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Anomaly>> {
+    let mut list = connection.prepare_cached(include_str!("sql/latest_anomalies.sql"))?;
+    list.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], read)?.collect()
+}
+
 fn read(row: &Row<'_>) -> rusqlite::Result<Anomaly> {
     let operation: Option<[u8; 16]> = row.get(3)?;
     Ok(Anomaly {

@@ -15,6 +15,9 @@ use super::rows;
 use super::text::plain;
 use crate::request_id::RequestId;
 
+/// How the detail of a question begins that was put before anything was sent.
+pub(crate) const ASKED_FIRST: &str = "asked first";
+
 /// What happened. The words are those of stored rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
@@ -70,6 +73,8 @@ pub enum Through {
     Answer,
     /// It was asked afterwards.
     Question,
+    /// It was asked before anything was sent.
+    FirstQuestion,
     /// It told by itself.
     Webhook,
     /// A person ruled.
@@ -77,13 +82,14 @@ pub enum Through {
 }
 
 impl Through {
-    const ALL: [Self; 4] = [Self::Answer, Self::Question, Self::Webhook, Self::Hand];
+    const ALL: [Self; 5] = [Self::Answer, Self::Question, Self::FirstQuestion, Self::Webhook, Self::Hand];
 
     /// The phrase in stored details.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Answer => "heard in the answer",
             Self::Question => "heard in the question",
+            Self::FirstQuestion => "heard in the first question",
             Self::Webhook => "heard in the webhook",
             Self::Hand => "settled by hand",
         }
@@ -94,6 +100,15 @@ impl Through {
     pub fn of(event: &KeyEvent) -> Option<Self> {
         let detail = event.detail.as_deref().filter(|_| event.kind == EventKind::Settled)?;
         Self::ALL.into_iter().find(|through| detail.ends_with(through.as_str()))
+    }
+}
+
+impl KeyEvent {
+    /// Whether it tells of a question that was put before anything was sent.
+    #[must_use]
+    pub fn is_asked_first(&self) -> bool {
+        let detail = self.detail.as_deref().unwrap_or_default();
+        self.kind == EventKind::Asked && detail.starts_with(ASKED_FIRST)
     }
 }
 

@@ -4,13 +4,16 @@
 
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 use unavez_core::identity::{OperationId, Tenant};
 use unavez_core::time::Time;
 
 use super::operations::{self, Operation, OperationStanding};
 use super::places::Places;
-use super::{Anomaly, Books, BooksError, KeyEvent, anomalies, charge_rows, events, rows, within};
+use super::{
+    Anomaly, Books, BooksError, ByOperator, EventKind, KeyEvent, Reason, anomalies, charge_rows, events,
+    rows, rulings, within,
+};
 use crate::acquirer::{Account, Kind};
 use crate::charge::ChargeId;
 use crate::money::{Amount, Currency};
@@ -48,6 +51,8 @@ pub struct OperationHistory {
     pub events: Vec<KeyEvent>,
     /// What was found about it that does not fit.
     pub anomalies: Vec<Anomaly>,
+    /// What an operator ruled about it.
+    pub ruling: Option<ByOperator>,
 }
 
 /// Operations that are not decided.
@@ -126,6 +131,37 @@ impl Books {
         within(self.timeout, read).await
     }
 
+    /// Several operations with their events and anomalies; those without a row of their own are left out.
+    ///
+    /// # Errors
+    /// [`BooksError::Store`].
+    pub async fn operations(&self, ids: Vec<OperationId>) -> Result<Vec<OperationHistory>, BooksError> {
+        let places = self.places.clone();
+        let read = self.store.read(move |connection| {
+            ids.into_iter().filter_map(|id| operation_on(connection, &places, id).transpose()).collect()
+        });
+        within(self.timeout, read).await
+    }
+
+    /// The newest findings, newest first, each with the operation it is about, if that is one of ours.
+    ///
+    /// # Errors
+    /// [`BooksError::Store`].
+    pub async fn latest_findings(
+        &self,
+        limit: usize,
+    ) -> Result<Vec<(Anomaly, Option<OperationHistory>)>, BooksError> {
+        let places = self.places.clone();
+        let read = self.store.read(move |connection| {
+            let about = |found: Anomaly| match found.operation {
+                Some(id) => Ok((found, operation_on(connection, &places, id)?)),
+                None => Ok((found, None)),
+            };
+            anomalies::latest(connection, limit)?.into_iter().map(about).collect()
+        });
+        within(self.timeout, read).await
+    }
+
     /// What does not fit together, in the order in which it was found, after number `after`.
     ///
     /// # Errors
@@ -169,6 +205,23 @@ pub fn anomalies_on(connection: &Connection, after: i64, limit: usize) -> rusqli
     anomalies::list(connection, None, after, limit)
 }
 
+/// Whether callers need API keys, as far as the database shows it.
+///
+/// # Errors
+/// The library's.
+pub fn has_api_keys_on(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row(include_str!("sql/has_api_keys.sql"), [], |row| row.get(0))
+}
+
+/// The account that the last operation went to, if any went outside.
+///
+/// # Errors
+/// The library's, or a row that cannot be read.
+pub fn last_account_on(connection: &Connection) -> rusqlite::Result<Option<Account>> {
+    let mut find = connection.prepare_cached(include_str!("sql/last_account.sql"))?;
+    find.query_row([], |row| rows::word(row, 0, "account", Account::parse)).optional()
+}
+
 /// The operations of a charge, in the order of their claims, on any connection.
 ///
 /// # Errors
@@ -185,11 +238,53 @@ pub fn operations_of_charge_on(
     operations.map(|operation| OperationHistory::read(connection, operation)).collect()
 }
 
+/// The order of what happened in one instant: asked about an attempt before, then sent, then answered.
+fn rank(event: &KeyEvent) -> u8 {
+    match event.kind {
+        EventKind::Asked if !event.is_asked_first() => 0,
+        EventKind::Started | EventKind::TakenOver => 1,
+        EventKind::Asked => 2,
+        EventKind::Sent => 3,
+        _ => 4,
+    }
+}
+
 impl OperationHistory {
+    /// Whether the acquirer was asked before anything was sent.
+    #[must_use]
+    pub fn is_asked_first(&self) -> bool {
+        self.events.iter().any(KeyEvent::is_asked_first)
+    }
+
+    /// Its events in the order in which they happened, which is not always that of their commits: a send is written down
+    /// with its answer.
+    #[must_use]
+    pub fn in_order(&self) -> Vec<&KeyEvent> {
+        let mut events: Vec<&KeyEvent> = self.events.iter().collect();
+        events.sort_by_key(|event| (event.at, rank(event)));
+        events
+    }
+
+    /// How often its request went out, as far as that is written down.
+    #[must_use]
+    pub fn sends(&self) -> usize {
+        self.events.iter().filter(|event| event.kind == EventKind::Sent).count()
+    }
+
+    /// Whether money may have moved by it though nothing is booked: it is not decided, or what is stored is contradicted
+    /// or stands on an operator's word alone.
+    #[must_use]
+    pub fn may_have_moved(&self) -> bool {
+        let is_contradicted = self.anomalies.iter().any(|it| it.reason == Reason::Contradiction);
+        let is_only_ruled = self.ruling.as_ref().is_some_and(ByOperator::stands_alone);
+        !self.standing.is_decided() || is_contradicted || is_only_ruled
+    }
+
     fn read(connection: &Connection, operation: Operation) -> rusqlite::Result<Self> {
         let events = events::of_operation(connection, &operation)?;
         let anomalies = anomalies::list(connection, Some(operation.id), 0, usize::MAX)?;
-        Ok(Self::of(operation, events, anomalies))
+        let ruling = rulings::of_operation(connection, operation.row)?;
+        Ok(Self { ruling, ..Self::of(operation, events, anomalies) })
     }
 
     fn of(operation: Operation, events: Vec<KeyEvent>, anomalies: Vec<Anomaly>) -> Self {
@@ -209,6 +304,7 @@ impl OperationHistory {
             decline_code: operation.decline_code,
             events,
             anomalies,
+            ruling: None,
         }
     }
 }

@@ -33,6 +33,7 @@ pub(crate) mod operations;
 mod places;
 pub(crate) mod reckoning;
 pub(crate) mod rows;
+pub(crate) mod rulings;
 mod tenants;
 pub mod text;
 pub mod trace;
@@ -42,14 +43,15 @@ pub use anomalies::{Anomaly, Heard, Reason};
 use audit::Audit;
 pub use events::{EventKind, KeyEvent, Through};
 pub use history::{
-    OperationHistory, Undecided, UndecidedSum, anomalies_on, operation_on, operations_of_charge_on,
-    undecided_on,
+    OperationHistory, Undecided, UndecidedSum, anomalies_on, has_api_keys_on, last_account_on, operation_on,
+    operations_of_charge_on, undecided_on,
 };
 pub use holdings::{Holdings, holdings_on};
 pub use operations::OperationStanding;
 pub use places::Places;
 use places::first_of;
 pub use reckoning::{SameOrder, Unbooked};
+pub use rulings::ByOperator;
 pub(crate) use tenants::{TenantNumber, Tenants};
 
 /// The tables of this service, to be added to the store's own.
@@ -65,6 +67,7 @@ pub const COMPONENT: Component = Component {
         Migration { number: 3, name: "seal_keys", sql: include_str!("schema/0003_seal_keys.sql") },
         Migration { number: 4, name: "outside", sql: include_str!("schema/0004_outside.sql") },
         Migration { number: 5, name: "restores", sql: include_str!("schema/0005_restores.sql") },
+        Migration { number: 6, name: "rulings", sql: include_str!("schema/0006_rulings.sql") },
     ],
     indexes: places::INDEXES,
 };
@@ -97,6 +100,17 @@ pub struct ChargeFilter {
     pub order_id: Option<Box<str>>,
     /// Only those that stand so.
     pub status: Option<Status>,
+}
+
+/// Charges that somebody looks for, whatever their status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marked {
+    /// An attempt ended, and nobody knows how.
+    Unknown,
+    /// Something of it was paid back.
+    Refunded,
+    /// Its order was charged before under another key.
+    SuspectedDuplicate,
 }
 
 /// A line of the ledger: one account debited and another credited with the same amount.
@@ -244,6 +258,36 @@ impl Books {
             })
             .await?;
         page(found, limit, |charge| charge.id)
+    }
+
+    /// Charges of a tenant that are marked so, newest first. For people: it walks back through the tenant's charges.
+    ///
+    /// # Errors
+    /// [`BooksError`].
+    pub async fn charges_marked(
+        &self,
+        tenant: &Tenant,
+        marked: Marked,
+        after: Option<ChargeId>,
+        limit: usize,
+    ) -> Result<Page<Charge, ChargeId>, BooksError> {
+        let limit = limit.min(PAGE_MAX);
+        let places = self.places.clone();
+        let found = self
+            .ask(tenant, move |connection, tenant| {
+                let position = |id: ChargeId| places.of_charge(connection, tenant, operation(id));
+                let Some(before) = position_of(after, position)? else { return Ok(None) };
+                let mut list = connection.prepare_cached(match marked {
+                    Marked::Unknown => include_str!("sql/list_charges_unknown.sql"),
+                    Marked::Refunded => include_str!("sql/list_charges_refunded.sql"),
+                    Marked::SuspectedDuplicate => include_str!("sql/list_charges_suspected.sql"),
+                })?;
+                list.query_map((tenant, before, one_more_than(limit)), rows::charge)?
+                    .collect::<Result<_, _>>()
+                    .map(Some)
+            })
+            .await?;
+        page(found, limit, |charge: &Charge| charge.id)
     }
 
     /// Entries of the ledger, newest first: all of them, or one charge's.

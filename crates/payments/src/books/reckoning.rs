@@ -9,12 +9,15 @@ use super::places::Places;
 use super::rows;
 use crate::acquirer::Account;
 use crate::charge::{Charge, ChargeId, Status};
+use crate::money::Currency;
 
 /// A charge whose amounts are not what other rows say. Minor units; captured first, then refunded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unbooked {
     /// Which.
     pub charge: ChargeId,
+    /// In which currency.
+    pub currency: Currency,
     /// What its row says.
     pub row: (i64, i64),
     /// What the ledger says.
@@ -62,6 +65,7 @@ pub(crate) fn unbooked(connection: &Connection, since: Time) -> rusqlite::Result
             row: (row.get(1)?, row.get(2)?),
             ledger: (row.get(3)?, row.get(4)?),
             operations: (row.get(5)?, row.get(6)?),
+            currency: rows::currency(row, 7)?,
         })
     })?;
     found.collect()

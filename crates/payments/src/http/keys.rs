@@ -160,10 +160,10 @@ async fn cancelled(
     call.caller.require(&[Role::Charge])?;
     let received = Received::read(app, request).await?;
     let body = received.body.clone();
-    let admitted = match received.admit(app, &app.door, &call.caller.tenant)? {
+    let admitted = match received.admit(app, &app.door, &call.caller.tenant).map_err(in_the_header)? {
         Entry::Admitted(admitted) => admitted,
         Entry::Ambiguous(ambiguous) => return Ok(app.engine.refuse_ambiguous(ambiguous).await),
-        Entry::Keyless(_) => return Err(Problem::new(Code::KeyMissing)),
+        Entry::Keyless(_) => return Err(in_the_header(Problem::new(Code::KeyMissing))),
     };
     let target =
         parse_segment(key).and_then(|target| require_empty(&body).map(|()| target)).and_then(|target| {
@@ -175,6 +175,17 @@ async fn cancelled(
         Err(problem) => return Ok(app.engine.refuse_invalid(&admitted, &Kind::Transactional, problem).await),
     };
     Cancellation::new(app, call, &admitted, target).run(&admitted).await
+}
+
+/// Two keys are easily taken for one: that in the path is not the request's own.
+fn in_the_header(problem: Problem) -> Problem {
+    match problem.code() {
+        Code::KeyMissing => problem.with_detail(
+            "a cancellation is an operation, too: it needs an Idempotency-Key header of its own; the key in the path is the \
+             one that is cancelled",
+        ),
+        _ => problem,
+    }
 }
 
 fn require_empty(body: &[u8]) -> Result<(), Problem> {

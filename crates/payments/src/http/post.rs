@@ -247,7 +247,7 @@ pub(super) fn card_in_key() -> Problem {
 }
 
 /// Where the state of a key can be read.
-pub(super) fn key_status_path(key: &Key) -> String {
+pub(crate) fn key_status_path(key: &Key) -> String {
     format!("/v1/idempotency-keys/{}", utf8_percent_encode(key.as_str(), NON_ALPHANUMERIC))
 }
 

@@ -13,6 +13,7 @@ use crate::books::booking::Earlier;
 use crate::books::operations::Operation;
 use crate::charge::life::Illegal;
 use crate::charge::{Charge, ChargeId, Status};
+use crate::outside::by_hand::SETTLED_BY_HAND;
 use crate::request_id::RequestId;
 
 /// A final answer, and what a record says beside it.
@@ -78,9 +79,18 @@ fn declined(operation: &Operation) -> Answer {
         Kind::Payment => "payment method",
         kind => kind.as_str(),
     };
-    let mut problem = Problem::new(Code::ChargeDeclined)
-        .with_detail(format!("the acquirer declined the {what}"))
-        .with_resource(operation.resource());
+    let is_ruled = operation.decline_code.as_deref() == Some(SETTLED_BY_HAND);
+    let problem = Problem::new(Code::ChargeDeclined).with_resource(operation.resource());
+    // An operator's word is not the acquirer's: whoever takes it for that charges again under a new key.
+    let mut problem = match is_ruled {
+        true => problem
+            .with_detail(format!(
+                "an operator ruled that the {} did not take effect; the acquirer did not decline it",
+                operation.kind.as_str()
+            ))
+            .with_next("ask the operators before a new key: they can compare it with the acquirer's list"),
+        false => problem.with_detail(format!("the acquirer declined the {what}")),
+    };
     if let Some(code) = &operation.decline_code {
         problem = problem.with("decline_code", &**code);
     }

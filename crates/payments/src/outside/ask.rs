@@ -16,7 +16,7 @@ use super::check::{Mismatch, check};
 use super::note::{Happened, Hearing};
 use super::settle::{Definite, told_unstored};
 use crate::acquirer::{self, Account, Answer, Report};
-use crate::books::anomalies::NewAnomaly;
+use crate::books::anomalies::{NewAnomaly, Noted};
 use crate::books::operations::{self, Operation};
 use crate::books::{EventKind, Heard, OperationStanding, Reason, charge_rows};
 use crate::charge::Charge;
@@ -123,8 +123,10 @@ impl Outside {
         let limit = self.engine.timings().outside_timeout.saturating_sub(Duration::from_millis(1));
         let subject = operation.subject();
         let late = || Answer::CannotSay(acquirer::Reason(format!("no answer within {limit:?}").into()));
-        let answered = tokio::time::timeout(limit, self.acquirer.look_up(&subject)).await;
-        answered.map_or_else(|_| late(), Answer::within_limits)
+        let asked = tokio::time::timeout(limit, self.acquirer.look_up(&subject)).await;
+        let answer = asked.map_or_else(|_| late(), Answer::within_limits);
+        self.presence.heard(self.acquirer.account(), &answer);
+        answer
     }
 
     fn settlement(
@@ -160,14 +162,6 @@ impl Outside {
     pub(crate) async fn hold(self: &Arc<Self>, operation: Operation, held: Held) {
         self.written(move |outside, tx| {
             let detail = held.as_str();
-            let happened = Happened {
-                kind: EventKind::Held,
-                record: None,
-                request_id: None,
-                caller: None,
-                detail: Some(detail),
-            };
-            outside.happened_in(tx, operation.row, tx.now(), happened)?;
             let anomaly = NewAnomaly {
                 reason: Reason::Held,
                 operation: Some(operation.id),
@@ -177,7 +171,17 @@ impl Outside {
                 detail,
                 proposal: Some("look it up at the acquirer, then settle the key by hand"),
             };
-            outside.anomaly_in(tx, &anomaly, tx.now())
+            if outside.anomaly_in(tx, &anomaly, tx.now())? == Noted::Before {
+                return Ok(());
+            }
+            let happened = Happened {
+                kind: EventKind::Held,
+                record: None,
+                request_id: None,
+                caller: None,
+                detail: Some(detail),
+            };
+            outside.happened_in(tx, operation.row, tx.now(), happened)
         })
         .await;
     }

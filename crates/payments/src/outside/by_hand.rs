@@ -5,7 +5,9 @@
 //! 2. Where it does not confirm a ruling, a person who looked there may stand in for it, and has to say so
 //!    ([`Witness::Operator`]).
 //! 3. Ruling, record, charge and ledger are one commit, with an event that names the operator and the reason.
-//! 4. A ruling is not the last word: a truth that is heard later against it is kept as a contradiction (P27).
+//! 4. A ruling is not the last word: a truth that is heard later against it is kept as a contradiction (P27). Where the
+//!    acquirer was silent it is asked again, until it has spoken (`confirm`).
+//! 5. What is final stays, and what the acquirer says against it when a ruling is refused for that is kept, too.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +16,8 @@ use unavez_core::identity::{OperationId, RecordId, Tenant};
 use unavez_core::key::Key;
 use unavez_core::record::{Fence, Record};
 use unavez_core::recovery::Told;
-use unavez_core::settling::{Evidence, by_hand};
-pub use unavez_core::settling::{Refusal, Ruling};
+pub use unavez_core::settling::{Confirmation, Refusal, Ruling};
+use unavez_core::settling::{Evidence, by_hand, confirm};
 use unavez_core::time::Time;
 use unavez_store::sqlite::WriteTx;
 use unavez_store::{Store as _, StoreError, Swap};
@@ -25,7 +27,11 @@ use super::note::{Happened, Hearing};
 use super::settle::Definite;
 use crate::acquirer::{Account, Answer, Reason, Report};
 use crate::books::operations::{self, Operation};
+use crate::books::rulings::{self, NewRuling};
 use crate::books::{EventKind, OperationStanding};
+
+/// What a declined operation says of itself where the acquirer did not decline it.
+pub(crate) const SETTLED_BY_HAND: &str = "settled_by_hand";
 
 /// Lost races against other writers of the record.
 const ROUNDS_MAX: usize = 8;
@@ -88,6 +94,14 @@ pub enum NotRuled {
     Refused(Refusal, Box<str>),
     /// The acquirer does not confirm the ruling, and the operator does not stand in for it.
     NotConfirmed(Box<str>),
+    /// It was sent under an account that is not configured here, so nobody can be asked, and the operator does not stand
+    /// in.
+    OtherAccount {
+        /// The stored one.
+        sent_under: Account,
+        /// The one that is configured.
+        here: Account,
+    },
     /// Something else was written to the key meanwhile.
     Overtaken,
     /// The store did not answer. May be repeated.
@@ -134,9 +148,18 @@ impl Outside {
         // The night shift writes to open records, too. What was heard is judged anew against what it left.
         for _ in 0..ROUNDS_MAX {
             let (record, operation) = (self.record_of(id, &order).await?, self.operation_of(id).await?);
-            let fence = self.judge(&record, &operation, &order, &heard)?;
+            let fence = match self.judge(&record, &operation, &order, &heard) {
+                Ok(fence) => fence,
+                Err(refused) => {
+                    if matches!(refused, NotRuled::Refused(Refusal::Final, _)) {
+                        self.heed_answer(&operation, &heard.answer).await;
+                    }
+                    return Err(refused);
+                }
+            };
             if let Some(ruled) = self.rule(fence, operation, Arc::clone(&order), Arc::clone(&heard)).await? {
                 self.engine.notify(ruled.operation_id);
+                said(&order, &ruled);
                 return Ok(ruled);
             }
         }
@@ -208,7 +231,7 @@ impl Outside {
         let (promise, timing) = (self.promise(operation.kind), self.engine.timings().attempt());
         let fence = by_hand(&record, order.ruling, evidence, &promise, timing, self.now()).map_err(
             |refusal| match (refusal, told) {
-                (Refusal::ProvesNothing, Told::CannotSay) => NotRuled::NotConfirmed(heard.said.clone()),
+                (Refusal::ProvesNothing, Told::CannotSay) => self.not_confirmed(operation, heard),
                 _ => NotRuled::Refused(refusal, heard.said.clone()),
             },
         )?;
@@ -216,7 +239,17 @@ impl Outside {
         if is_confirmed || order.witness == Witness::Operator {
             Ok(fence)
         } else {
-            Err(NotRuled::NotConfirmed(heard.said.clone()))
+            Err(self.not_confirmed(operation, heard))
+        }
+    }
+
+    fn not_confirmed(&self, operation: &Operation, heard: &Heard) -> NotRuled {
+        match &operation.account {
+            Some(sent_under) if sent_under != self.acquirer.account() => NotRuled::OtherAccount {
+                sent_under: sent_under.clone(),
+                here: self.acquirer.account().clone(),
+            },
+            _ => NotRuled::NotConfirmed(heard.said.clone()),
         }
     }
 
@@ -258,10 +291,17 @@ impl Outside {
         order: &ByHand,
         heard: &Heard,
     ) -> rusqlite::Result<()> {
-        let ruling = match order.ruling {
-            Ruling::Done => "done",
-            Ruling::Failed => "failed",
+        let now = tx.now();
+        let new = NewRuling {
+            operation: operation.row,
+            ruling: order.ruling,
+            operator: &order.operator.0,
+            reason: &order.reason.0,
+            confirmation: self.confirmation(operation, order.ruling, heard, now),
+            ask_at: now.plus(self.ask_interval(0)),
         };
+        rulings::write(tx, &new, now)?;
+        let ruling = order.ruling.as_str();
         let witness = match order.witness {
             Witness::Acquirer => "",
             Witness::Operator => " (the operator stands in for the acquirer)",
@@ -275,8 +315,35 @@ impl Outside {
             caller: Some(&order.operator.0),
             detail: Some(&detail),
         };
-        self.happened_in(tx, operation.row, tx.now(), happened)
+        self.happened_in(tx, operation.row, now, happened)
     }
+
+    /// What was heard before a ruling, as a confirmation of it; `None`: silence. An answer that let the ruling pass and
+    /// does not agree with it proved nothing.
+    fn confirmation(
+        &self,
+        operation: &Operation,
+        ruling: Ruling,
+        heard: &Heard,
+        now: Time,
+    ) -> Option<Confirmation> {
+        let promise = self.promise(operation.kind);
+        confirm(ruling, heard.told, &promise, operation.created_at, now).map(|it| match it {
+            Confirmation::Contradicts => Confirmation::ProvesNothing,
+            agrees => agrees,
+        })
+    }
+}
+
+fn said(order: &ByHand, ruled: &Ruled) {
+    tracing::info!(
+        key = %order.key.log_hash(),
+        operation_id = %ruled.operation_id,
+        by = &*order.operator.0,
+        ruling = order.ruling.as_str(),
+        acquirer_said = &*ruled.acquirer_said,
+        "settled by hand"
+    );
 }
 
 /// The acquirer's report, or one made of what is stored where it gave none.
@@ -291,7 +358,7 @@ fn report(operation: &Operation, answer: &Answer) -> Report {
             currency: operation.currency,
             payment: None,
             reference: None,
-            decline_code: Some("settled_by_hand".into()),
+            decline_code: Some(SETTLED_BY_HAND.into()),
             next_action: None,
         },
     }
@@ -310,8 +377,11 @@ impl fmt::Display for NotRuled {
             Self::NothingOutside => {
                 f.write_str("the key's operation went to no acquirer, so nothing of it is open")
             }
-            Self::Refused(Refusal::Final, _) => {
-                f.write_str("the key is settled already, and a final state stays")
+            Self::Refused(Refusal::Final, said) => {
+                write!(
+                    f,
+                    "the key is settled already, and a final state stays; the acquirer says now: {said}"
+                )
             }
             Self::Refused(Refusal::TooEarly(until), said) => write!(
                 f,
@@ -324,6 +394,9 @@ impl fmt::Display for NotRuled {
                 write!(f, "`failed` needs an answer that proves it, and the acquirer's does not: {said}")
             }
             Self::NotConfirmed(said) => write!(f, "the acquirer does not confirm it: {said}"),
+            Self::OtherAccount { sent_under, here } => {
+                write!(f, "the acquirer was not asked: it was sent under {sent_under}, and here is {here}")
+            }
             Self::Overtaken => f.write_str("something else was written to the key meanwhile"),
             Self::Store(error) => error.fmt(f),
         }

@@ -18,11 +18,12 @@ use unavez_tower::headers::ORIGINAL_REQUEST_ID;
 use unavez_tower::problem::Problem;
 
 use super::begin::{Attempt, Begin, Begun, Claiming, Entry, Task};
-use super::ending::{Conclusion, Ending};
-use super::note::{Happened, Hearing};
+use super::ending::{Conclusion, Course, Ending};
+use super::forgotten::First;
+use super::note::Happened;
 use super::settle::Heeded;
 use super::{Halt, Outside};
-use crate::acquirer::{Answer, Reason, Standing};
+use crate::acquirer::{Answer, Kind, Reason, Standing};
 use crate::books::operations;
 use crate::books::{EventKind, OperationStanding};
 use crate::crash::{self, Point};
@@ -233,14 +234,19 @@ impl Outside {
         crash::reached(Point::AfterClaim);
         let Started { mut attempt, stopwatch } = started;
         let sent_at = self.now();
-        let answer = match (self.ask_first(&mut attempt).await, attempt.rival) {
-            (Some(known), _) => known,
-            (None, Some(_)) => Answer::NotSent(Reason("the order has a charge under another key".into())),
-            (None, None) => self.send(&attempt, stopwatch).await,
+        let (answer, course) = match (self.ask_first(&mut attempt).await, attempt.rival) {
+            (First::Answered(known), _) => (known, Course::Asked(sent_at)),
+            (First::NotThere, None) => (self.send(&attempt, stopwatch).await, Course::AskedThenSent(sent_at)),
+            (First::NotAsked, None) => (self.send(&attempt, stopwatch).await, Course::Sent),
+            (first, Some(_)) => {
+                let course = first.course_of_a_send(sent_at);
+                (Answer::NotSent(Reason("the order has a charge under another key".into())), course)
+            }
         };
         let ending =
             Ending::read(answer, &attempt.operation, attempt.record.attempts, self.acquirer.account());
-        let conclusion = Arc::new(Conclusion { attempt: *attempt, ending, sent_at, request_id });
+        let conclusion = Arc::new(Conclusion { attempt: *attempt, ending, course, sent_at, request_id });
+        conclusion.say_unknown();
         self.conclude(conclusion, stopwatch, reply).await;
     }
 
@@ -255,11 +261,13 @@ impl Outside {
         let late = |what: String| Answer::CannotSay(Reason(what.into()));
         let answered = stopwatch.run(call).await;
         crash::reached(Point::AfterSend);
-        match answered {
+        let answer = match answered {
             Some(Ok(answer)) => answer.within_limits(),
             Some(Err(_)) => late(format!("no answer within {limit:?}")),
             None => late("stopped at the attempt's deadline".to_owned()),
-        }
+        };
+        self.presence.heard(self.acquirer.account(), &answer);
+        answer
     }
 
     async fn conclude(self: &Arc<Self>, conclusion: Arc<Conclusion>, stopwatch: Stopwatch, mut reply: Reply) {
@@ -317,13 +325,27 @@ impl Outside {
                 swap
             }
         };
-        let is_told = matches!(ending, Ending::Settles(..)) && conclusion.hearing().sent_at().is_some();
-        if let (Swap::Swapped { .. }, true) = (&swap, ending.was_sent() && !is_told) {
-            let happened = Happened { detail: None, ..conclusion.happened(EventKind::Sent, &attempt.record) };
-            self.happened_in(tx, attempt.operation.row, conclusion.sent_at, happened)?;
+        if let Swap::Swapped { .. } = &swap {
+            self.course_in(tx, conclusion)?;
         }
         crash::reached(Point::DuringFinish);
         Ok(swap)
+    }
+
+    /// What was done to come to the ending: asked, sent, or both. A send whose answer settled it is told by the
+    /// operation's row.
+    fn course_in(&self, tx: &WriteTx<'_>, conclusion: &Conclusion) -> rusqlite::Result<()> {
+        let Conclusion { attempt, sent_at, ending, .. } = conclusion;
+        let row = attempt.operation.row;
+        if let Some((asked_at, detail)) = conclusion.asked_first() {
+            let asked = conclusion.happened(EventKind::Asked, &attempt.record);
+            self.happened_in(tx, row, asked_at, Happened { detail: Some(&detail), ..asked })?;
+        }
+        let is_told = matches!(ending, Ending::Settles(..)) && conclusion.hearing().sent_at().is_some();
+        if conclusion.was_sent() && !is_told {
+            self.happened_in(tx, row, *sent_at, conclusion.happened(EventKind::Sent, &attempt.record))?;
+        }
+        Ok(())
     }
 
     /// Whether something was heard of the operation while its attempt ran: its row remembers that.
@@ -369,27 +391,30 @@ impl Outside {
                     )?;
                 }
                 if let Ending::Disagrees(mismatch) = ending {
-                    self.mismatch_in(tx, &operation, now, Hearing::Answer(conclusion.request_id), mismatch)?;
+                    self.mismatch_in(tx, &operation, now, conclusion.hearing(), mismatch)?;
                 }
                 EventKind::Answered
             }
         };
-        let detail = conclusion.ending.detail();
-        let happened = Happened { detail: Some(&detail), ..conclusion.happened(kind, record) };
-        self.happened_in(tx, operation.row, now, happened)?;
+        // Where nothing was sent there is no answer to a send: the question tells of itself.
+        if !matches!(conclusion.course, Course::Asked(_)) {
+            let detail = conclusion.ending.detail();
+            let happened = Happened { detail: Some(&detail), ..conclusion.happened(kind, record) };
+            self.happened_in(tx, operation.row, now, happened)?;
+        }
         Ok(())
     }
 
     /// An answer that came too late to settle anything can still be a truth against what did (P27).
     async fn heed_overtaken(self: &Arc<Self>, conclusion: &Conclusion) {
         let Ending::Settles(definite, report) = conclusion.ending.clone() else { return };
-        let (id, request_id, outside) =
-            (conclusion.attempt.record.id, conclusion.request_id, Arc::clone(self));
+        let (id, hearing, outside) =
+            (conclusion.attempt.record.id, conclusion.late_hearing(), Arc::clone(self));
         let standing = if definite.is_positive() { Standing::Done } else { Standing::Declined };
         let heeded = self.transaction(move |tx| {
             let operation =
                 operations::find(tx, &outside.places, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-            outside.heed_in(tx, &operation, (standing, &report), Hearing::Answer(request_id))
+            outside.heed_in(tx, &operation, (standing, &report), hearing)
         });
         match heeded.await {
             Ok(Heeded::Settled) => self.engine.notify(id.operation_id()),
@@ -404,7 +429,10 @@ impl Outside {
         let mut response = self.first_answer(record);
         if !definite.is_positive() {
             response.extensions_mut().insert(Code::ChargeDeclined);
-        } else if let Some(first) = conclusion.attempt.charge.suspected_duplicate_of {
+        } else if let (Kind::Payment, Some(first)) =
+            (conclusion.attempt.operation.kind, conclusion.attempt.charge.suspected_duplicate_of)
+        {
+            // Counted with the charge alone: what gives a duplicate back is none.
             self.metrics.suspect_duplicate();
             let (key, charge) = (record.key.log_hash(), conclusion.attempt.charge.id);
             tracing::warn!(%key, %charge, %first, "order was charged before under another key");

@@ -14,6 +14,7 @@ use super::note::{Happened, Hearing};
 use super::settle::{Definite, told_pending, told_unstored};
 use crate::acquirer::{Account, Answer, Reason, Report};
 use crate::books::EventKind;
+use crate::books::events::ASKED_FIRST;
 use crate::books::operations::Operation;
 use crate::http::{post, told};
 use crate::request_id::RequestId;
@@ -22,8 +23,20 @@ use crate::request_id::RequestId;
 pub(super) struct Conclusion {
     pub(super) attempt: Attempt,
     pub(super) ending: Ending,
+    pub(super) course: Course,
     pub(super) sent_at: Time,
     pub(super) request_id: RequestId,
+}
+
+/// How an attempt came to its ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Course {
+    /// Its request was sent.
+    Sent,
+    /// The acquirer was asked first, did not have it, and it was sent.
+    AskedThenSent(Time),
+    /// The acquirer was asked first, and nothing was sent.
+    Asked(Time),
 }
 
 /// How an attempt ended.
@@ -73,10 +86,6 @@ impl Ending {
         }
     }
 
-    pub(super) const fn was_sent(&self) -> bool {
-        !matches!(self, Self::Released(_))
-    }
-
     pub(super) const fn in_words(&self) -> engine::Ending {
         match self {
             Self::Settles(..) => engine::Ending::Keep("finish"),
@@ -97,14 +106,68 @@ impl Ending {
 }
 
 impl Conclusion {
-    /// How its answer was heard.
+    /// Whether its request may have left.
+    pub(super) const fn was_sent(&self) -> bool {
+        !matches!((&self.ending, self.course), (Ending::Released(_), _) | (_, Course::Asked(_)))
+    }
+
+    /// When the acquirer was asked before anything was sent, and what it said.
+    pub(super) fn asked_first(&self) -> Option<(Time, String)> {
+        match self.course {
+            Course::Sent => None,
+            Course::AskedThenSent(at) => Some((at, format!("{ASKED_FIRST}: not found"))),
+            Course::Asked(at) => Some((at, format!("{ASKED_FIRST}: {}", self.ending.detail()))),
+        }
+    }
+
+    /// How the ending was heard.
     pub(super) fn hearing(&self) -> Hearing<'_> {
-        let Self { attempt, sent_at, request_id, .. } = self;
-        // Whoever claims a released operation again is another request.
-        if attempt.record.attempts == 1 && attempt.operation.request_id == *request_id {
-            Hearing::FirstAnswer { request_id: *request_id, sent_at: *sent_at, charge: &attempt.charge }
-        } else {
-            Hearing::Answer(*request_id)
+        let Self { attempt, course, sent_at, request_id, .. } = self;
+        match course {
+            Course::Asked(_) => Hearing::FirstQuestion(*request_id),
+            // Whoever claims a released operation again is another request.
+            Course::Sent | Course::AskedThenSent(_)
+                if attempt.record.attempts == 1 && attempt.operation.request_id == *request_id =>
+            {
+                Hearing::FirstAnswer { request_id: *request_id, sent_at: *sent_at, charge: &attempt.charge }
+            }
+            Course::Sent | Course::AskedThenSent(_) => Hearing::Answer(*request_id),
+        }
+    }
+
+    /// How it was heard, where that settles nothing any more.
+    pub(super) const fn late_hearing(&self) -> Hearing<'static> {
+        match self.course {
+            Course::Sent | Course::AskedThenSent(_) => Hearing::Answer(self.request_id),
+            Course::Asked(_) => Hearing::FirstQuestion(self.request_id),
+        }
+    }
+
+    /// One line for each outcome that is not known, so that a caller's request id or key leads from the log to it.
+    pub(super) fn say_unknown(&self) {
+        if let Ending::Unknown(_) | Ending::Disagrees(_) | Ending::Sighted(_) = &self.ending {
+            let record = &self.attempt.record;
+            tracing::warn!(
+                key = %record.key.log_hash(),
+                operation_id = %record.id.operation_id(),
+                request_id = %self.request_id,
+                why = self.ending.detail(),
+                "outcome not known: it may have been executed, and is asked about"
+            );
+        }
+    }
+
+    /// Why the caller's own attempt is not known.
+    const fn why_unknown(&self) -> &'static str {
+        match (self.course, &self.ending) {
+            (Course::Asked(_), _) => {
+                "the database was put back from a copy, so the acquirer is asked before anything is sent, and it has not \
+                 given an answer that counts; nothing was sent now, an earlier attempt may have been executed"
+            }
+            (_, Ending::Settles(..)) => "the acquirer's answer could not be stored",
+            _ => {
+                "the request was sent, and no definite answer of the acquirer's came back: it may have been executed"
+            }
         }
     }
 
@@ -136,7 +199,9 @@ impl Conclusion {
             Ending::Settles(Definite::Declined, _)
             | Ending::Sighted(_)
             | Ending::Unknown(_)
-            | Ending::Disagrees(_) => post::in_doubt(&self.attempt.record.key).into_response(),
+            | Ending::Disagrees(_) => {
+                post::in_doubt(&self.attempt.record.key).with_detail(self.why_unknown()).into_response()
+            }
         }
     }
 }

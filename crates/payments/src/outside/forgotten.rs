@@ -17,11 +17,32 @@ use unavez_store::sqlite::WriteTx;
 
 use super::begin::Attempt;
 use super::check::check;
+use super::ending::Course;
 use super::{Halt, Outside};
 use crate::acquirer::{Answer, Reason};
 use crate::books::charge_rows;
 use crate::books::operations::{self, Operation};
 use crate::money::Amount;
+
+/// What a question before the first send came to.
+pub(super) enum First {
+    /// This is no time in which it is put.
+    NotAsked,
+    /// The acquirer does not have it: to be sent.
+    NotThere,
+    /// It knows the operation, or cannot say: nothing is sent.
+    Answered(Answer),
+}
+
+impl First {
+    /// How an attempt comes to its ending that is not answered by the question.
+    pub(super) const fn course_of_a_send(&self, asked_at: Time) -> Course {
+        match self {
+            Self::NotThere => Course::AskedThenSent(asked_at),
+            Self::NotAsked | Self::Answered(_) => Course::Sent,
+        }
+    }
+}
 
 impl Outside {
     /// Until when the acquirer is asked first, while that time lasts.
@@ -29,27 +50,27 @@ impl Outside {
         self.ask_first_until.filter(|until| now < *until)
     }
 
-    /// What the acquirer knows already of a new claim. `None`: nothing, so it is to be sent.
+    /// What the acquirer knows already of a new claim.
     ///
     /// A request that was on its way when the database's former owner ended may still arrive: "not found" counts only
     /// later.
-    pub(super) async fn ask_first(self: &Arc<Self>, attempt: &mut Attempt) -> Option<Answer> {
+    pub(super) async fn ask_first(self: &Arc<Self>, attempt: &mut Attempt) -> First {
         let asked_at = self.now();
         if attempt.record.attempts > 1 || self.asks_first_until(asked_at).is_none() {
-            return None;
+            return First::NotAsked;
         }
         let operation = &attempt.operation;
         let settled = self.owner_since.plus(self.promise(operation.kind).visibility_delay);
-        let too_early =
-            || Answer::CannotSay(Reason("asked first: not found, which is too early to count".into()));
         match self.look_up(operation).await {
-            Answer::NotFound => (asked_at <= settled).then(too_early),
-            Answer::CannotSay(reason) | Answer::NotSent(reason) => {
-                Some(Answer::CannotSay(Reason(format!("asked first: {}", reason.0).into())))
+            Answer::NotFound if asked_at > settled => First::NotThere,
+            Answer::NotFound => {
+                First::Answered(Answer::CannotSay(Reason("not found, which is too early to count".into())))
             }
+            // A question that did not leave releases nothing: an earlier attempt may have been sent.
+            Answer::NotSent(reason) => First::Answered(Answer::CannotSay(reason)),
             known => {
                 self.adopt(attempt, &known).await;
-                Some(known)
+                First::Answered(known)
             }
         }
     }

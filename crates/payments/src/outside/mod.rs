@@ -8,6 +8,7 @@
 //!     asked by repeats and by the night shift    ask.rs       look up, then T2 (P16)
 //!     told by webhooks                           webhook.rs   event and T2 in one commit (P24 to P28)
 //!     ruled by an operator                       by_hand.rs   look up, then T2 with the reason
+//!     and asked about while it was silent        confirm.rs   look up, then keep what contradicts (P27)
 //! ```
 //!
 //! 1. The claim stores account, amounts and the outgoing bytes. That account alone is asked and sent to, and those bytes
@@ -31,6 +32,7 @@ use unavez_store::StoreError;
 use unavez_store::sqlite::{SqliteStore, SwapInError, TransactionError, WriteTx};
 use unavez_tower::engine::Engine;
 
+use self::presence::Presence;
 use crate::acquirer::{Acquirer, Kind};
 use crate::books::Places;
 use crate::metrics::Metrics;
@@ -43,11 +45,13 @@ pub(crate) mod begin;
 pub(crate) mod by_hand;
 pub(crate) mod carry;
 mod check;
+pub(crate) mod confirm;
 mod ending;
 mod forgotten;
 pub(crate) mod in_process;
 mod night;
 mod note;
+mod presence;
 mod settle;
 pub(crate) mod way;
 pub(crate) mod webhook;
@@ -65,6 +69,7 @@ pub(crate) struct Outside {
     instance: Box<str>,
     visibility_delay: Option<Duration>,
     ask_first_until: Option<Time>,
+    presence: Presence,
     /// When this process became the database's owner: nothing of an earlier one was sent later.
     owner_since: Time,
     same_order: SameOrder,
@@ -94,6 +99,7 @@ impl Outside {
             acquirer,
             places: Places::of(&store),
             owner_since,
+            presence: Presence::default(),
             ask_first_until: settings.ask_first_until,
             store,
             engine,

@@ -31,6 +31,8 @@ pub(super) enum Hearing<'a> {
     Answer(RequestId),
     /// In the answer to a question.
     Question,
+    /// In the answer to a question that a request put before it sent anything.
+    FirstQuestion(RequestId),
     /// In an event with this id.
     Webhook(&'a str),
     /// From this operator.
@@ -42,7 +44,7 @@ impl<'a> Hearing<'a> {
         match self {
             Self::FirstAnswer { .. } | Self::Answer(_) => Heard::Answer,
             // A ruling stands on a question that was asked for it.
-            Self::Question | Self::Hand(_) => Heard::Question,
+            Self::Question | Self::FirstQuestion(_) | Self::Hand(_) => Heard::Question,
             Self::Webhook(_) => Heard::Webhook,
         }
     }
@@ -51,6 +53,7 @@ impl<'a> Hearing<'a> {
         match self {
             Self::FirstAnswer { .. } | Self::Answer(_) => Through::Answer,
             Self::Question => Through::Question,
+            Self::FirstQuestion(_) => Through::FirstQuestion,
             Self::Webhook(_) => Through::Webhook,
             Self::Hand(_) => Through::Hand,
         }
@@ -60,15 +63,19 @@ impl<'a> Hearing<'a> {
     pub(super) fn caller(self, account: &'a Account) -> &'a str {
         match self {
             Self::Hand(operator) => operator,
-            Self::FirstAnswer { .. } | Self::Answer(_) | Self::Question | Self::Webhook(_) => {
-                account.as_str()
-            }
+            Self::FirstAnswer { .. }
+            | Self::Answer(_)
+            | Self::Question
+            | Self::FirstQuestion(_)
+            | Self::Webhook(_) => account.as_str(),
         }
     }
 
     pub(super) const fn request_id(self) -> Option<RequestId> {
         match self {
-            Self::FirstAnswer { request_id, .. } | Self::Answer(request_id) => Some(request_id),
+            Self::FirstAnswer { request_id, .. }
+            | Self::Answer(request_id)
+            | Self::FirstQuestion(request_id) => Some(request_id),
             Self::Question | Self::Webhook(_) | Self::Hand(_) => None,
         }
     }
@@ -77,7 +84,9 @@ impl<'a> Hearing<'a> {
     pub(super) const fn sent_at(self) -> Option<Time> {
         match self {
             Self::FirstAnswer { sent_at, .. } => Some(sent_at),
-            Self::Answer(_) | Self::Question | Self::Webhook(_) | Self::Hand(_) => None,
+            Self::Answer(_) | Self::Question | Self::FirstQuestion(_) | Self::Webhook(_) | Self::Hand(_) => {
+                None
+            }
         }
     }
 
@@ -93,7 +102,11 @@ impl<'a> Hearing<'a> {
     const fn event(self) -> Option<&'a str> {
         match self {
             Self::Webhook(event) => Some(event),
-            Self::FirstAnswer { .. } | Self::Answer(_) | Self::Question | Self::Hand(_) => None,
+            Self::FirstAnswer { .. }
+            | Self::Answer(_)
+            | Self::Question
+            | Self::FirstQuestion(_)
+            | Self::Hand(_) => None,
         }
     }
 
@@ -101,7 +114,7 @@ impl<'a> Hearing<'a> {
     pub(super) const fn kind(self) -> EventKind {
         match self {
             Self::FirstAnswer { .. } | Self::Answer(_) => EventKind::Answered,
-            Self::Question => EventKind::Asked,
+            Self::Question | Self::FirstQuestion(_) => EventKind::Asked,
             Self::Webhook(_) => EventKind::Webhook,
             Self::Hand(_) => EventKind::Operator,
         }
@@ -157,9 +170,9 @@ impl Outside {
         connection: &Connection,
         anomaly: &NewAnomaly<'_>,
         now: Time,
-    ) -> rusqlite::Result<()> {
+    ) -> rusqlite::Result<Noted> {
         if anomalies::write(connection, anomaly, now)? == Noted::Before {
-            return Ok(());
+            return Ok(Noted::Before);
         }
         let operation = anomaly.operation.map(RecordId::operation_id).map(|id| id.to_string());
         tracing::error!(
@@ -172,7 +185,7 @@ impl Outside {
             "anomaly: a person has to look"
         );
         self.metrics.anomaly(anomaly.reason);
-        Ok(())
+        Ok(Noted::New)
     }
 
     /// A report that does not fit what was stored: nothing closes (P28). Where it shows that the acquirer knows the
@@ -231,6 +244,6 @@ impl Outside {
             detail,
             proposal,
         };
-        self.anomaly_in(connection, &anomaly, now)
+        self.anomaly_in(connection, &anomaly, now).map(drop)
     }
 }

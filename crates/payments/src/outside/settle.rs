@@ -8,18 +8,19 @@ use std::time::Duration;
 use unavez_core::answer::Answer;
 use unavez_core::record::{self, Fence, Finish, Record};
 use unavez_core::recovery::{self, ask_interval, note};
-use unavez_core::settling::{News, by_event};
+use unavez_core::settling::{Confirmation, News, by_event};
 use unavez_store::sqlite::{WriteTx, swap_in};
 use unavez_store::{StoreError, Swap};
 
 use super::check::{Mismatch, check};
+use super::confirm::undoing;
 use super::note::{Happened, Hearing};
 use super::{Halt, Outside};
 use crate::acquirer::{Report, Standing};
 use crate::books::events::settled_detail;
 use crate::books::operations::{self, Change, Operation};
 use crate::books::webhooks::standing_word;
-use crate::books::{EventKind, OperationStanding, Reason, charge_rows};
+use crate::books::{EventKind, OperationStanding, Reason, charge_rows, rulings};
 use crate::charge::Charge;
 use crate::charge::life::{Ended, Life};
 use crate::http::told::{self, Told};
@@ -194,7 +195,7 @@ impl Outside {
         let (news, record) = match &record {
             Some(record) => (by_event(record, in_words_of_core(standing), now), record),
             None if operation.standing.is_final() => {
-                return self.heed_late_in(tx, operation, standing, hearing);
+                return self.heed_late_in(tx, operation, (standing, report), hearing);
             }
             None => return Err(rolled_back("an open operation has no record")),
         };
@@ -219,7 +220,7 @@ impl Outside {
             // A live owner's record is left alone, or its own answer would be refused; the operation's row remembers.
             News::Later => self.sight_in(tx, operation, report, hearing).map(|()| Heeded::Noted),
             News::Known => Ok(Heeded::Noted),
-            News::Contradiction => self.contradict_in(tx, operation, standing, hearing),
+            News::Contradiction => self.contradict_in(tx, operation, (standing, report), hearing),
         }
     }
 
@@ -247,12 +248,12 @@ impl Outside {
         &self,
         tx: &WriteTx<'_>,
         operation: &Operation,
-        standing: Standing,
+        (standing, report): (Standing, &Report),
         hearing: Hearing<'_>,
     ) -> Result<Heeded, Halt> {
         match (operation.standing, standing) {
             (OperationStanding::Done, Standing::Declined) | (OperationStanding::Declined, Standing::Done) => {
-                self.contradict_in(tx, operation, standing, hearing)
+                self.contradict_in(tx, operation, (standing, report), hearing)
             }
             _ => Ok(Heeded::Noted),
         }
@@ -262,17 +263,15 @@ impl Outside {
         &self,
         tx: &WriteTx<'_>,
         operation: &Operation,
-        standing: Standing,
+        (standing, report): (Standing, &Report),
         hearing: Hearing<'_>,
     ) -> Result<Heeded, Halt> {
         let (stored, heard) = (operation.standing.as_str(), standing_word(standing));
         let detail = format!("stored is {stored}, heard was {heard}");
-        let proposal = match standing {
-            Standing::Done => "void or refund it at the acquirer: its caller was told that it was declined",
-            _ => "look it up at the acquirer: its caller was told that it took effect",
-        };
+        let proposal = undoing(standing, report.reference.as_deref());
         let finding = (Reason::Contradiction, &*detail);
-        self.contradiction_in(tx, operation, tx.now(), hearing, finding, proposal)?;
+        self.contradiction_in(tx, operation, tx.now(), hearing, finding, &proposal)?;
+        rulings::confirm(tx, operation.row, Confirmation::Contradicts, tx.now())?;
         Ok(Heeded::Anomaly)
     }
 

@@ -195,6 +195,6 @@ impl Outside {
             detail,
             proposal: None,
         };
-        self.anomaly_in(tx, &anomaly, tx.now())
+        self.anomaly_in(tx, &anomaly, tx.now()).map(drop)
     }
 }

@@ -86,7 +86,7 @@ impl<'a> Comparison<'a> {
         let operation = Box::new(operation);
         let differences = differences(&operation, self.source.account(), &entry);
         if !differences.is_empty() {
-            self.findings.push(Finding::Differs { operation, differences });
+            self.findings.push(Finding::Differs { operation, differences, entry: Box::new(entry) });
         } else if !operation.standing.is_decided()
             && entry.standing != Standing::Pending
             && operation.created_at < self.settled_before

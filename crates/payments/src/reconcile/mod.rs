@@ -73,6 +73,8 @@ pub enum Finding {
         operation: Box<OperationHistory>,
         /// In what.
         differences: Vec<Difference>,
+        /// The acquirer's entry.
+        entry: Box<Listed>,
     },
     /// The acquirer has decided, and the books have not heard of it for long.
     Unsettled {

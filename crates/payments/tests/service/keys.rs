@@ -118,6 +118,7 @@ async fn cancelling_needs_a_key_of_its_own_and_no_body() {
     let path = "/v1/idempotency-keys/K1/cancel";
     let keyless = service.call(Method::POST, path).send().await;
     assert_eq!(keyless.refusal(), refused(400, "idempotency-key-missing"));
+    assert!(keyless.detail().contains("header of its own"), "{}", keyless.detail());
     let with_body = service.call(Method::POST, path).key("C1").json("{\"a\":1}").send().await;
     assert_eq!(with_body.refusal(), refused(400, "validation"));
     assert_eq!(service.rows().await, [0, 0, 0]);

@@ -7,9 +7,11 @@ use rusqlite::Connection;
 use unavez_core::identity::{Realm, RecordId, Tenant};
 use unavez_core::key::Key;
 use unavez_core::record::Record;
+use unavez_core::time::Time;
 
 use super::digest_index::{DigestIndex, FindRows as _};
 use super::error::unavailable;
+use super::migrations::{AppliedMigration, Component, Migrate, STORE, bring_up_to_date};
 use super::open::open_reader;
 use super::{OpenError, records};
 use crate::{Cursor, Filter, StoreError};
@@ -48,6 +50,16 @@ impl Viewer {
     /// The deployment's name.
     pub fn realm(&self) -> &Realm {
         &self.realm
+    }
+
+    /// The migrations that were applied, if none of this program's is missing. Reads only, and needs no lock.
+    ///
+    /// # Errors
+    /// [`OpenError::Outdated`], [`OpenError::Newer`], or [`OpenError::Corrupt`] for a migration with another text.
+    pub fn migrations(&self, components: &[Component]) -> Result<Vec<AppliedMigration>, OpenError> {
+        let all: Vec<Component> = [STORE].into_iter().chain(components.iter().copied()).collect();
+        // Nothing is applied, so no time is needed.
+        bring_up_to_date(&self.connection, &self.path, &all, Migrate::Check, Time::MIN)
     }
 
     /// One page of records, newest first, and where the next one starts. Expired ones are among them.

@@ -98,7 +98,9 @@ impl Engine {
                 Met::Answer(response) => response,
                 Met::Claim(_) => problem.into_response(),
                 // The same request was accepted once, and its outcome is not known: it must not hear "refused".
-                Met::TakeOver(_) => Problem::new(Code::OutcomeUnknown).into_response(),
+                Met::TakeOver(_) => {
+                    self.with_status(Problem::new(Code::OutcomeUnknown), admitted).into_response()
+                }
             },
             Ok(None) => problem.into_response(),
             Err(error) => unavailable(&error).into_response(),
@@ -137,18 +139,23 @@ impl Engine {
             Decision::Ask(_) => Box::pin(self.judge_by_asking(sight, admitted, kind)).await,
             Decision::MarkUnknown(_) => {
                 let change = Change::MarkUnknown { cause: Cause::CutOff, ask_after: operation_timeout };
-                self.note(record, change, Judged::refuse(Code::OutcomeUnknown)).await
+                self.note(record, change, self.refuse(admitted, Code::OutcomeUnknown)).await
             }
             Decision::Abandon(_) => {
-                self.note(record, Change::Abandon, Judged::answer(Problem::abandoned())).await
+                self.note(
+                    record,
+                    Change::Abandon,
+                    Judged::answer(self.with_status(Problem::abandoned(), admitted)),
+                )
+                .await
             }
             Decision::StampDeadline(_) => {
                 self.note(record, Change::StampDeadline { operation_timeout }, Judged::Running).await
             }
             Decision::RefuseReused(names) => Judged::answer(reused(names)),
-            Decision::RefusePending => Judged::refuse(Code::OutcomePending),
-            Decision::RefuseUnknown => Judged::refuse(Code::OutcomeUnknown),
-            Decision::RefuseAbandoned => Judged::answer(Problem::abandoned()),
+            Decision::RefusePending => self.refuse(admitted, Code::OutcomePending),
+            Decision::RefuseUnknown => self.refuse(admitted, Code::OutcomeUnknown),
+            Decision::RefuseAbandoned => Judged::answer(self.with_status(Problem::abandoned(), admitted)),
         }
     }
 
@@ -172,12 +179,12 @@ impl Engine {
 
     async fn judge_by_asking(&self, sight: &Sight, admitted: &Admitted, kind: &Kind) -> Judged {
         let Some(hook) = kind.hook() else {
-            return Judged::refuse(Code::OutcomeUnknown);
+            return self.refuse(admitted, Code::OutcomeUnknown);
         };
         match self.ask(sight, hook, admitted.door(), Asker::Caller).await {
             Asked::Answer(response) | Asked::Unstored(response) => Judged::Met(Met::Answer(response)),
             Asked::SendAgain(fence) => Judged::Met(Met::TakeOver(fence)),
-            Asked::Refuse(code) => Judged::refuse(code),
+            Asked::Refuse(code) => self.refuse(admitted, code),
             Asked::Look => match self.look(admitted.id()).await {
                 Ok(Some(sight)) => Judged::Look(sight),
                 Ok(None) => Judged::Nobody,
@@ -270,17 +277,27 @@ impl Engine {
             _ if matches!(sight.record.state, State::Unknown { .. }) => Problem::new(Code::OutcomeUnknown),
             _ => Problem::new(Code::InProgress),
         };
-        Ok(Some(problem.into_response()))
+        Ok(Some(self.with_status(problem, admitted).into_response()))
+    }
+
+    fn refuse(&self, admitted: &Admitted, code: Code) -> Judged {
+        Judged::answer(self.with_status(Problem::new(code), admitted))
+    }
+
+    /// With the path of the key's state, where the outcome is open and the service has such a path.
+    fn with_status(&self, problem: Problem, admitted: &Admitted) -> Problem {
+        match (problem.code(), self.inner.settings.key_status) {
+            (Code::OutcomePending | Code::OutcomeUnknown, Some(path)) => {
+                problem.with_key_status(path(admitted.key()))
+            }
+            _ => problem,
+        }
     }
 }
 
 impl Judged {
     fn answer(problem: Problem) -> Self {
         Self::Met(Met::Answer(problem.into_response()))
-    }
-
-    fn refuse(code: Code) -> Self {
-        Self::answer(Problem::new(code))
     }
 }
 

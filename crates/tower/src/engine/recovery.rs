@@ -99,8 +99,11 @@ impl Engine {
                 Asked::SendAgain(fence)
             }
             (Verdict::Hold(held), _) => {
-                tracing::error!(operation_id = %record.id.operation_id(), why = held.as_str(), "operation is held");
-                self.observe(Event::Alarmed { operation_id: record.id.operation_id(), held });
+                let operation_id = record.id.operation_id();
+                if self.inner.held.is_news(operation_id, held) {
+                    tracing::error!(%operation_id, why = held.as_str(), "operation is held");
+                }
+                self.observe(Event::Alarmed { operation_id, held });
                 self.put_off(record, asker).await;
                 Asked::Refuse(Code::OutcomeUnknown)
             }

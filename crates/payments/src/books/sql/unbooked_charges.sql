@@ -20,7 +20,7 @@ with booked as (
 select
     charges.operation, charges.amount_captured, charges.amount_refunded, coalesce(booked.captured, 0),
     coalesce(booked.refunded, 0), iif(coalesce(done.went_outside, 0), coalesce(done.captured, 0), charges.amount_captured),
-    iif(coalesce(done.went_outside, 0), coalesce(done.refunded, 0), charges.amount_refunded)
+    iif(coalesce(done.went_outside, 0), coalesce(done.refunded, 0), charges.amount_refunded), charges.currency
 from charges
 left join booked on booked.charge = charges.id
 left join done on done.charge = charges.id

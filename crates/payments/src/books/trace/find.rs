@@ -197,6 +197,16 @@ pub fn charges_of_request_on(connection: &Connection, request_id: &str) -> rusql
     rows.map(|row| Ok(charge_rows::read(connection, row)?.life.charge.id)).collect()
 }
 
+/// The charges that an acquirer knows under a name of its own, on any connection. Reads through all operations.
+///
+/// # Errors
+/// The library's, or a row that cannot be read.
+pub fn charges_of_reference_on(connection: &Connection, reference: &str) -> rusqlite::Result<Vec<ChargeId>> {
+    let ids = operations_by_reference(connection, reference)?.into_iter();
+    let charges = ids.filter_map(|id| operations::find(connection, &Places::beside(), id).transpose());
+    charges.map(|found| found.map(|operation| operation.charge_id)).collect()
+}
+
 fn of_request(connection: &Connection, request_id: &str) -> rusqlite::Result<Vec<ChargeRow>> {
     let Some(request) = RequestId::parse(request_id) else { return Ok(Vec::new()) };
     let mut list = connection.prepare_cached(include_str!("../sql/charges_of_request.sql"))?;

@@ -20,7 +20,7 @@ use unavez_store::StoreError;
 use unavez_store::sqlite::{ReadError, Viewer};
 
 use self::find::Names;
-pub use self::find::charges_of_request_on;
+pub use self::find::{charges_of_reference_on, charges_of_request_on};
 pub use self::verdict::{How, Nothing, Verdict};
 use super::charge_rows::ChargeRow;
 use super::{

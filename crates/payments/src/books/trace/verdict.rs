@@ -4,7 +4,7 @@ use unavez_core::record::State;
 
 use super::{ChargeTrace, OrderTrace};
 use crate::acquirer::Kind;
-use crate::books::{OperationHistory, OperationStanding, Reason, Through};
+use crate::books::{ByOperator, OperationHistory, OperationStanding, Reason, Through};
 use crate::charge::{Charge, ChargeId, Status};
 
 /// What became of an order. The gravest truth of all its charges.
@@ -32,6 +32,13 @@ pub enum Verdict {
         /// A charge that did take money.
         taken: Option<ChargeId>,
     },
+    /// A charge did not take money by the word of an operator alone: the acquirer has not said so.
+    OnlyRuled {
+        /// Which.
+        ruled: ChargeId,
+        /// A charge that did take money.
+        taken: Option<ChargeId>,
+    },
     /// One charge took money.
     Once(ChargeId, How),
     /// None did.
@@ -49,6 +56,10 @@ pub enum How {
     SentAgain,
     /// The answer was lost, and the acquirer was asked.
     Asked,
+    /// Asked before anything was sent, since the database may have forgotten, and the acquirer knew it.
+    AskedFirst,
+    /// Asked before anything was sent, the acquirer did not have it, and it was sent once.
+    SentAfterAsking,
     /// The acquirer told by itself.
     Told,
     /// A person ruled.
@@ -60,6 +71,8 @@ pub enum How {
 pub enum Nothing {
     /// The acquirer refused.
     Declined,
+    /// An operator ruled so, and the acquirer agrees.
+    Ruled(ChargeId),
     /// It was authorised and given up.
     Voided,
     /// Nothing was ever sent.
@@ -80,7 +93,11 @@ impl Verdict {
         }
         let taken: Vec<&ChargeTrace> = charges.iter().filter(|it| it.has_taken()).collect();
         let open: Vec<&ChargeTrace> = charges.iter().filter(|it| it.is_open()).collect();
+        let ruled = charges.iter().find(|it| it.is_only_ruled_out());
         match (taken.as_slice(), open.as_slice()) {
+            ([] | [_], []) if let Some(ruled) = ruled => {
+                Self::OnlyRuled { ruled: ruled.charge.id, taken: taken.first().map(|it| it.charge.id) }
+            }
             ([], []) => Self::Nothing(nothing(charges)),
             ([one], []) => Self::Once(one.charge.id, one.how()),
             ([] | [_], open) => Self::NotKnown {
@@ -110,6 +127,7 @@ impl Verdict {
             Self::Contradicted(_) => None,
             // One key is one charge, whatever becomes of it.
             Self::NotKnown { open, taken, .. } => (open.len() <= 1 && taken.is_none()).then_some(false),
+            Self::OnlyRuled { taken, .. } => taken.is_none().then_some(false),
             Self::Once(..) | Self::Nothing(_) => Some(false),
         }
     }
@@ -122,6 +140,7 @@ impl Verdict {
             Self::Contradicted(_) => "contradicted",
             Self::SeveralKeys { .. } => "several_keys",
             Self::NotKnown { .. } => "not_known",
+            Self::OnlyRuled { .. } => "only_ruled",
             Self::Once(..) => "once",
             Self::Nothing(_) => "nothing",
         }
@@ -130,8 +149,11 @@ impl Verdict {
 
 fn nothing(charges: &[ChargeTrace]) -> Nothing {
     let any = |status| charges.iter().any(|it| it.charge.status == status);
+    let ruled = charges.iter().find(|it| it.charge.status == Status::Declined && it.ruling().is_some());
     if any(Status::Voided) {
         Nothing::Voided
+    } else if let Some(ruled) = ruled {
+        Nothing::Ruled(ruled.charge.id)
     } else if any(Status::Declined) {
         Nothing::Declined
     } else {
@@ -144,6 +166,17 @@ impl ChargeTrace {
     #[must_use]
     pub fn payment(&self) -> Option<&OperationHistory> {
         self.operations.iter().map(|(history, _)| history).find(|history| history.kind == Kind::Payment)
+    }
+
+    /// What an operator ruled about its payment.
+    #[must_use]
+    pub fn ruling(&self) -> Option<&ByOperator> {
+        self.payment()?.ruling.as_ref()
+    }
+
+    /// Whether nothing but an operator's word says that it took no money.
+    fn is_only_ruled_out(&self) -> bool {
+        self.charge.status == Status::Declined && self.ruling().is_some_and(ByOperator::stands_alone)
     }
 
     /// Whether the customer's money was taken or set aside.
@@ -191,6 +224,10 @@ impl ChargeTrace {
         let Some(payment) = self.payment() else { return How::Booked };
         let settled = payment.events.iter().rev().find_map(|event| Some((event, Through::of(event)?)));
         match settled {
+            Some((_, Through::FirstQuestion)) => How::AskedFirst,
+            Some((_, Through::Answer)) if payment.is_asked_first() && payment.sends() == 1 => {
+                How::SentAfterAsking
+            }
             Some((_, Through::Question)) => How::Asked,
             Some((_, Through::Webhook)) => How::Told,
             Some((_, Through::Hand)) => How::Ruled,

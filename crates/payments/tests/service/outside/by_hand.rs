@@ -5,8 +5,10 @@ use std::sync::Arc;
 use unavez_core::identity::Tenant;
 use unavez_core::key::Key;
 use unavez_payments::acquirer::Standing;
-use unavez_payments::books::{EventKind, OperationStanding, Through};
-use unavez_payments::{ByHand, NotRuled, Operator, Refusal, Ruled, Ruling, RulingReason, Witness};
+use unavez_payments::books::{EventKind, OperationHistory, OperationStanding, Through};
+use unavez_payments::{
+    ByHand, Confirmation, NotRuled, Operator, Refusal, Ruled, Ruling, RulingReason, Witness,
+};
 
 use super::scripted::{Look, Plan, Scripted};
 use super::{HOUR, SECOND, anomalies, later, operation, start, tell};
@@ -126,6 +128,80 @@ async fn p27_a_truth_against_a_ruling_reopens_the_case() {
     assert_eq!(tell(&service, &acquirer, "evt_1", Standing::Done, acquirer.report(id)).await.status, 200);
     assert!(anomalies(&service).await.contains(&"contradiction"));
     assert_eq!(service.ledger().await, (0, 0), "a person decides");
+}
+
+/// What the acquirer says once it answers again, against what was ruled while it was silent.
+async fn answers_again(ruling: Ruling, look: Look) -> (Service, Arc<Scripted>, OperationHistory) {
+    let (service, acquirer) = lost(Plan::Lose).await;
+    let id = operation(&service, "K1").await;
+    silent_hour(&service, &acquirer).await;
+    rule(&service, ruling, Witness::Operator).await.unwrap();
+    for _ in 0..3 {
+        later(&service, HOUR).await;
+        service.payments.recover_due().await.unwrap();
+    }
+    let history = service.payments.books().operation(id).await.unwrap().unwrap();
+    assert_eq!(history.ruling.as_ref().unwrap().confirmation, None, "silence is no answer");
+    acquirer.look(look);
+    later(&service, HOUR).await;
+    service.payments.recover_due().await.unwrap();
+    let history = service.payments.books().operation(id).await.unwrap().unwrap();
+    (service, acquirer, history)
+}
+
+#[tokio::test]
+async fn p27_a_ruling_over_silence_is_compared_with_the_first_answer_after_it() {
+    use Confirmation::{Agrees, Contradicts};
+    for (ruling, look, expected) in [
+        (Ruling::Failed, Look::Truth, Contradicts),
+        (Ruling::Failed, Look::NotFound, Agrees),
+        (Ruling::Failed, Look::Says(Standing::Declined), Agrees),
+        (Ruling::Done, Look::Truth, Agrees),
+        (Ruling::Done, Look::NotFound, Contradicts),
+        (Ruling::Done, Look::Says(Standing::Declined), Contradicts),
+    ] {
+        let what = format!("{ruling:?}, {look:?}");
+        let (service, acquirer, history) = answers_again(ruling, look).await;
+        let found = history.ruling.unwrap().confirmation.map(|(confirmation, _)| confirmation);
+        assert_eq!(found, Some(expected), "{what}");
+        let contradicted = anomalies(&service).await.contains(&"contradiction");
+        assert_eq!(contradicted, expected == Contradicts, "{what}");
+        let (status, booked) = match ruling {
+            Ruling::Failed => (402, (0, 0)),
+            Ruling::Done => (201, (1, 2500)),
+        };
+        assert_eq!(service.charge("K1", B1).await.status, status, "{what}: the answer that was given stays");
+        assert_eq!(service.ledger().await, booked, "{what}");
+        let questions = acquirer.questions();
+        later(&service, HOUR).await;
+        service.payments.recover_due().await.unwrap();
+        assert_eq!(acquirer.questions(), questions, "{what}: asked until it answers, and no longer");
+    }
+}
+
+#[tokio::test]
+async fn a_ruling_over_silence_is_never_told_as_the_acquirers_refusal() {
+    let (service, acquirer) = lost(Plan::Lose).await;
+    silent_hour(&service, &acquirer).await;
+    rule(&service, Ruling::Failed, Witness::Operator).await.unwrap();
+    let told = service.charge("K1", B1).await.json();
+    let detail = told["detail"].as_str().unwrap();
+    assert!(detail.contains("an operator ruled"), "{told}");
+    assert!(detail.contains("did not decline"), "{told}");
+    assert_eq!(told["decline_code"], "settled_by_hand");
+    assert!(told["next"].as_str().unwrap().contains("before a new key"), "{told}");
+}
+
+#[tokio::test]
+async fn what_is_heard_against_a_final_state_when_a_person_asks_is_kept() {
+    let (service, acquirer) = lost(Plan::Lose).await;
+    silent_hour(&service, &acquirer).await;
+    rule(&service, Ruling::Failed, Witness::Operator).await.unwrap();
+    acquirer.look(Look::Truth);
+    assert!(matches!(says(&service, Ruling::Done).await, Refusal::Final));
+    let found = service.payments.books().anomalies(0, 100).await.unwrap();
+    let contradiction = found.iter().find(|it| it.reason.as_str() == "contradiction").expect("kept");
+    assert!(contradiction.proposal.as_deref().unwrap().contains("at the acquirer"), "{contradiction:?}");
 }
 
 #[tokio::test]

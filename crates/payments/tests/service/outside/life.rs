@@ -10,7 +10,7 @@ use unavez_payments::acquirer::Standing;
 use unavez_payments::books::EventKind;
 
 use super::scripted::{Plan, Scripted};
-use super::{HOUR, SECOND, anomalies, later, operation, setup, start, tell};
+use super::{HOUR, SECOND, anomalies, captured, later, operation, setup, start, tell};
 use crate::support::{B1, B2, Service, Setup, refused};
 
 #[tokio::test]
@@ -200,6 +200,32 @@ async fn a_suspected_duplicate_is_marked_and_a_released_one_is_none() {
         None,
         "outside the window"
     );
+}
+
+#[tokio::test]
+async fn a_suspected_duplicate_is_counted_once_whatever_is_done_about_it() {
+    let acquirer = Scripted::new();
+    let service = start(&acquirer).await;
+    captured(&service, "K1").await;
+    let suspected = async || {
+        let metrics = service.get("/metrics").await;
+        let text = std::str::from_utf8(&metrics.body).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("unavez_suspected_duplicates_total "));
+        line.expect("the metric is there").to_owned()
+    };
+    let second = captured(&service, "K2").await;
+    assert_eq!(suspected().await, "1");
+    let refunds = format!("/v1/charges/{second}/refunds");
+    assert_eq!(service.post(&refunds, "back-1", r#"{"amount":100}"#).await.status, 201);
+    assert_eq!(service.post(&refunds, "back-2", "{}").await.status, 201);
+    let held = service
+        .charge("K3", r#"{"amount":2500,"currency":"EUR","order_id":"o-1001","capture":false}"#)
+        .await
+        .json();
+    assert_eq!(suspected().await, "2");
+    let capture = format!("/v1/charges/{}/capture", held["id"].as_str().unwrap());
+    assert_eq!(service.post(&capture, "take", "{}").await.status, 201);
+    assert_eq!(suspected().await, "2", "what follows a suspected charge is no further one");
 }
 
 #[tokio::test]

@@ -6,6 +6,9 @@ use std::time::Duration;
 use unavez_core::recovery::Promise;
 use unavez_payments::Settings;
 use unavez_payments::acquirer::Standing;
+use unavez_payments::books::trace::{How, Verdict, trace};
+use unavez_store::clock::Clock as _;
+use unavez_store::sqlite::Viewer;
 
 use super::scripted::{Look, Plan, Scripted};
 use super::{HOUR, SECOND, anomalies, later, operation, setup, start};
@@ -19,7 +22,12 @@ async fn c5_an_approval_whose_answer_was_lost_is_found_and_never_created_again()
     let first = service.charge("K1", B1).await;
     assert_eq!(first.refusal(), refused(504, "outcome-unknown"));
     acquirer.look(Look::Down);
-    assert_eq!(service.charge("K1", B1).await.refusal(), refused(409, "outcome-unknown"));
+    let open = service.charge("K1", B1).await;
+    assert_eq!(open.refusal(), refused(409, "outcome-unknown"));
+    for told in [&first, &open] {
+        assert_eq!(told.json()["next"], "same key, never a new one", "{told:?}");
+        assert_eq!(told.json()["key_status"], "/v1/idempotency-keys/K1", "{told:?}");
+    }
     later(&service, 11 * SECOND).await;
     assert_eq!(service.charge("K1", B1).await.refusal(), refused(409, "outcome-unknown"));
     assert_eq!((acquirer.sends().len(), acquirer.executed()), (1, 1));
@@ -309,6 +317,50 @@ async fn the_worker_settles_what_nobody_repeats() {
 }
 
 #[tokio::test]
+async fn c102_what_was_asked_first_is_told_so_and_never_as_sent() {
+    const O2: &str = r#"{"amount":9900,"currency":"EUR","order_id":"o-2"}"#;
+    let acquirer = Scripted::with("scripted:one", Some(24 * HOUR), 30 * SECOND);
+    let service = start(&acquirer).await;
+    let restored = service.copy();
+    assert_eq!(service.charge("K1", B1).await.status, 201);
+    let clock = service.setup_clock().restarted();
+    let until = clock.now().plus(HOUR);
+    let settings = Settings { ask_first_until: Some(until), ..setup(&acquirer).settings };
+    drop(service.stop().await);
+    let asks = Setup { clock: Some(clock), settings, ..setup(&acquirer) };
+    let service = Service::start_in(restored, asks).await;
+    let told = async |key: &str| {
+        let id = operation(&service, key).await;
+        let history = service.payments.books().operation(id).await.unwrap().unwrap();
+        let viewer = Viewer::open(&service.folder().join("unavez.db")).unwrap();
+        let traced = trace(&viewer, key, None, service.payments.store().clock().now()).unwrap();
+        (history, Verdict::of(&traced.orders[0]))
+    };
+
+    assert_eq!(service.charge("K1", B1).await.status, 201);
+    let (known, verdict) = told("K1").await;
+    assert_eq!((known.sends(), known.is_asked_first()), (0, true));
+    assert!(matches!(verdict, Verdict::Once(_, How::AskedFirst)), "{verdict:?}");
+
+    // Too early to believe "not found".
+    assert_eq!(service.charge("K2", O2).await.status, 504);
+    let (early, verdict) = told("K2").await;
+    assert_eq!((early.sends(), early.is_asked_first(), early.may_have_moved()), (0, true, true));
+    assert!(matches!(verdict, Verdict::NotKnown { .. }), "{verdict:?}");
+    later(&service, 100 * SECOND).await;
+    assert_eq!(service.charge("K2", O2).await.status, 201);
+    let (sent, verdict) = told("K2").await;
+    assert_eq!(sent.sends(), 1);
+    assert!(matches!(verdict, Verdict::Once(_, How::SentAfterAsking)), "{verdict:?}");
+
+    let other = r#"{"amount":100,"currency":"EUR","order_id":"o-3"}"#;
+    assert_eq!(service.charge("K3", other).await.status, 201);
+    let (new, verdict) = told("K3").await;
+    assert_eq!((new.sends(), new.is_asked_first()), (1, true));
+    assert!(matches!(verdict, Verdict::Once(_, How::SentAfterAsking)), "{verdict:?}");
+}
+
+#[tokio::test]
 async fn c102_a_database_that_forgot_asks_before_it_sends() {
     let acquirer = Scripted::new();
     let service = start(&acquirer).await;
@@ -316,7 +368,7 @@ async fn c102_a_database_that_forgot_asks_before_it_sends() {
     let restored = service.copy();
     assert_eq!(service.charge("K1", B1).await.status, 201);
     let clock = service.setup_clock().restarted();
-    let until = unavez_store::clock::Clock::now(&clock).plus(HOUR);
+    let until = clock.now().plus(HOUR);
     let settings = Settings { ask_first_until: Some(until), ..setup(&acquirer).settings };
     drop(service.stop().await);
     let asks = Setup { clock: Some(clock), settings, ..setup(&acquirer) };
@@ -327,11 +379,10 @@ async fn c102_a_database_that_forgot_asks_before_it_sends() {
     assert_eq!((acquirer.sends().len(), acquirer.executed()), (1, 1), "asked, and not sent again");
     assert_eq!(service.charge("K2", B2).await.status, 201, "what is new is sent");
     acquirer.look(Look::Down);
-    assert_eq!(
-        service.charge("K3", B2).await.refusal(),
-        refused(504, "outcome-unknown"),
-        "not asked, not sent"
-    );
+    let unknown = service.charge("K3", B2).await;
+    assert_eq!(unknown.refusal(), refused(504, "outcome-unknown"), "not asked, not sent");
+    let detail = unknown.json()["detail"].as_str().expect("says why").to_owned();
+    assert!(detail.contains("put back from a copy") && detail.contains("nothing was sent"), "{detail}");
     assert_eq!((acquirer.sends().len(), service.ledger().await), (2, (2, 12_400)));
     later(&service, HOUR).await;
     assert_eq!(service.charge("K4", B2).await.status, 201, "the time is over");

@@ -1,7 +1,10 @@
 //! The verdict on an order, where the acquirer and the books are at odds or silent.
 
+use unavez_core::identity::Tenant;
+use unavez_core::key::Key;
 use unavez_payments::acquirer::Standing;
 use unavez_payments::books::trace::{Nothing, OrderTrace, Verdict, trace};
+use unavez_payments::{ByHand, Operator, Ruling, RulingReason, Witness};
 use unavez_store::clock::Clock as _;
 use unavez_store::sqlite::Viewer;
 
@@ -48,6 +51,35 @@ async fn p27_a_truth_against_a_decline_is_not_certain() {
     tell(&service, &acquirer, "evt_1", Standing::Done, acquirer.report(id)).await;
     let verdict = verdict(&service, "K1");
     assert_eq!((verdict.as_str(), verdict.is_charged_twice()), ("contradicted", None));
+}
+
+#[tokio::test]
+async fn an_operators_word_alone_is_no_refusal_of_the_acquirers() {
+    let acquirer = Scripted::with("scripted:one", None, 30 * SECOND);
+    let service = start(&acquirer).await;
+    acquirer.plan([Plan::Lose]);
+    service.charge("K1", B1).await;
+    acquirer.look(Look::Down);
+    later(&service, HOUR).await;
+    let order = ByHand {
+        tenant: Tenant::single(),
+        key: Key::parse_path("K1").unwrap(),
+        ruling: Ruling::Failed,
+        witness: Witness::Operator,
+        operator: Operator::parse("bob").unwrap(),
+        reason: RulingReason::parse("not in their dashboard").unwrap(),
+    };
+    service.payments.settle_by_hand(order).await.unwrap();
+    let found = verdict(&service, "K1");
+    assert!(matches!(found, Verdict::OnlyRuled { taken: None, .. }), "{found:?}");
+    captured(&service, "K2").await;
+    let found = verdict(&service, "o-1001");
+    assert!(matches!(found, Verdict::OnlyRuled { taken: Some(_), .. }), "{found:?}");
+    assert_eq!(found.is_charged_twice(), None, "the ruling may be wrong");
+    acquirer.look(Look::NotFound);
+    later(&service, HOUR).await;
+    service.payments.recover_due().await.unwrap();
+    assert_eq!(verdict(&service, "o-1001").as_str(), "once");
 }
 
 #[tokio::test]
