@@ -104,8 +104,7 @@ where
             Some(_) = tasks.join_next() => {}
             stream = accept(&listener) => match Arc::clone(&places).try_acquire_owned() {
                 Ok(place) => {
-                    // It is driven on another thread, whose runtime it is to be known to.
-                    let Ok(stream) = stream.into_std() else { continue };
+                    let Some(stream) = detached(stream) else { continue };
                     let connection = connections.run(stream);
                     limits.lanes.spawn(&mut tasks, async move {
                         connection.await;
@@ -154,6 +153,12 @@ async fn accept(listener: &TcpListener) -> TcpStream {
             }
         }
     }
+}
+
+/// The connection for the runtime of its lane, which may be another than the one that accepted it.
+fn detached(stream: TcpStream) -> Option<std::net::TcpStream> {
+    let detached = stream.into_std();
+    detached.inspect_err(|error| tracing::warn!(%error, "connection cannot be handed to its lane")).ok()
 }
 
 fn is_of_one_connection(error: &io::Error) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use unavez_core::identity::{RecordId, Tenant};
 use unavez_payments::acquirer::{Kind, Report, Standing};
 use unavez_payments::money::{Amount, Currency};
+use unavez_store::Store as _;
 
 use super::scripted::{Look, Plan, Scripted};
 use super::webhooks::report_of;
@@ -36,6 +37,13 @@ async fn never_sent_again(service: &Service, acquirer: &Arc<Scripted>, path: &st
     assert!(anomalies(service).await.contains(&"held"), "a person is told");
 }
 
+/// Whether a key's record is marked as sighted.
+async fn is_sighted(service: &Service, key: &str) -> bool {
+    let id = report_of(service, key, 2500).operation_id.record_id();
+    let loaded = service.payments.store().load(id).await.unwrap();
+    loaded.record.unwrap().sighted
+}
+
 #[tokio::test]
 async fn p16_an_answer_that_does_not_fit_is_a_sighting_for_charges_and_steps() {
     for (reason, change) in CHANGES {
@@ -44,6 +52,7 @@ async fn p16_an_answer_that_does_not_fit_is_a_sighting_for_charges_and_steps() {
         acquirer.plan([Plan::Garble(change)]);
         assert_eq!(service.charge("K1", B1).await.refusal(), refused(504, "outcome-unknown"), "{reason}");
         assert_eq!(anomalies(&service).await, [reason]);
+        assert!(is_sighted(&service, "K1").await, "{reason}: the record knows, too");
         never_sent_again(&service, &acquirer, "/v1/charges", "K1", B1).await;
 
         acquirer.look(Look::Truth);
