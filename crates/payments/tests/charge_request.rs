@@ -95,26 +95,60 @@ fn value_has_card(value: &Value) -> bool {
 /// Every piece of the text that could be a card number, tried one by one.
 fn has_card(text: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
-    let joins =
-        |at: Option<&char>| at.is_some_and(|it| it.is_ascii_alphanumeric() || *it == '-' || *it == '_');
     (0..text.len()).any(|start| {
         (start + 1..=text.len()).any(|end| {
             let piece = &text[start..end];
             let digits: Vec<u32> = piece.iter().filter_map(|it| it.to_digit(10)).collect();
-            let single = piece.windows(2).all(|pair| pair[0].is_ascii_digit() || pair[1].is_ascii_digit());
-            let goes_on = matches!(text.get(end..), Some([' ' | '-', next, ..]) if next.is_ascii_digit())
-                || start >= 2 && matches!(text[start - 1], ' ' | '-') && text[start - 2].is_ascii_digit();
-            piece.iter().all(|it| it.is_ascii_digit() || *it == ' ' || *it == '-')
-                && piece[0].is_ascii_digit()
+            let whole_groups = piece[0].is_ascii_digit()
                 && piece[piece.len() - 1].is_ascii_digit()
-                && single
-                && (13..=19).contains(&digits.len())
-                && !goes_on
-                && !joins(start.checked_sub(1).and_then(|at| text.get(at)))
-                && !joins(text.get(end))
+                && !start.checked_sub(1).is_some_and(|before| text[before].is_ascii_digit())
+                && !text.get(end).is_some_and(char::is_ascii_digit);
+            let near = piece.windows(3).all(|three| three.iter().any(char::is_ascii_digit));
+            whole_groups
+                && near
+                && piece.iter().all(|it| it.is_ascii_digit() || separates(*it))
+                && of_a_scheme(&digits)
                 && luhn(&digits)
+                && !stands_in_hexadecimal(&text, start)
         })
     })
+}
+
+fn separates(it: char) -> bool {
+    " -._\u{a0}\u{202f}".contains(it) || ('\u{2010}'..='\u{2015}').contains(&it)
+}
+
+/// What the schemes' numbers begin with, from and to, and how many digits they may have.
+const SCHEMES: [(&str, &str, &[usize]); 13] = [
+    ("4", "4", &[13, 16, 19]),
+    ("2221", "2720", &[16]),
+    ("51", "55", &[16]),
+    ("34", "34", &[15]),
+    ("37", "37", &[15]),
+    ("300", "305", &[14, 15, 16, 17, 18, 19]),
+    ("3095", "3095", &[14, 15, 16, 17, 18, 19]),
+    ("36", "36", &[14, 15, 16, 17, 18, 19]),
+    ("38", "39", &[14, 15, 16, 17, 18, 19]),
+    ("3528", "3589", &[16, 17, 18, 19]),
+    ("50", "50", &[13, 14, 15, 16, 17, 18, 19]),
+    ("56", "58", &[13, 14, 15, 16, 17, 18, 19]),
+    ("6", "6", &[13, 14, 15, 16, 17, 18, 19]),
+];
+
+fn of_a_scheme(digits: &[u32]) -> bool {
+    let written: String = digits.iter().map(u32::to_string).collect();
+    SCHEMES.iter().any(|(from, to, lengths)| {
+        let beginning = written.get(..from.len());
+        beginning.is_some_and(|it| (*from..=*to).contains(&it)) && lengths.contains(&digits.len())
+    })
+}
+
+/// Whether the digit at `at` is one of a UUID or a digest: 24 hexadecimal digits or more, dashes aside, not all decimal.
+fn stands_in_hexadecimal(text: &[char], at: usize) -> bool {
+    let belongs = |it: &char| it.is_ascii_hexdigit() || *it == '-';
+    let start = text[..at].iter().rposition(|it| !belongs(it)).map_or(0, |other| other + 1);
+    let token: String = text[start..].iter().take_while(|it| belongs(it)).filter(|it| **it != '-').collect();
+    token.len() >= 24 && token.contains(|it: char| it.is_ascii_alphabetic())
 }
 
 fn luhn(digits: &[u32]) -> bool {
@@ -133,6 +167,8 @@ fn token() -> impl Strategy<Value = String> {
         1 => "[a-z]{120,135}",
         1 => "[a-z]{495,505}",
         1 => "[0-9]{13,19}",
+        1 => "[23456][0-9]{3}([ ._-]{0,3}[0-9]{3,6}){2,4}",
+        1 => "[0-9a-f-]{0,20}[0-9]{13,16}[a-f-]{0,4}",
         1 => Just("4111 1111 1111 1111".to_owned()),
         2 => prop::sample::select(vec!["EUR", "JPY", "eur", "ZZZ", "tok_approve", "tok_decline", "tok_lost"]).prop_map(str::to_owned),
     ]
