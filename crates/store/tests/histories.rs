@@ -247,7 +247,13 @@ async fn told(subject: &mut Subject, clock: &ManualClock, steps: &[Step]) -> Vec
                 let limit = if limit == 0 { 0 } else { usize::MAX };
                 told.push(format!("{:?}", store.purge(limit).await));
             }
-            Step::Due { limit } => told.push(format!("{:?}", store.due(limit.into()).await)),
+            // Nor which of several equally old ones comes first: how many, and of which.
+            Step::Due { limit } => {
+                let some = store.due(limit.into()).await.unwrap();
+                let mut all = store.due(usize::MAX).await.unwrap().records;
+                all.sort_by_key(|record| record.id);
+                told.push(format!("{} of {all:?}", some.records.len()));
+            }
             Step::Reopen(ending) => subject.reopen(ending).await,
         }
     }
