@@ -19,7 +19,7 @@ pub(crate) struct Args {}
 /// What a package of ours may use of ours. A package without a line here is refused: it needs a decision first.
 const LAYERS: &[(&str, &[&str])] = &[
     ("unavez-core", &[]),
-    ("unavez-store", &["unavez-core"]),
+    ("unavez-store", &["unavez-core", "test-postgres"]),
     ("unavez-client", &["unavez-core"]),
     ("unavez-tower", &["unavez-core", "unavez-store"]),
     ("unavez-payments", &["unavez-core", "unavez-store", "unavez-tower"]),
@@ -30,6 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     // Chores and rivals share no code with what they judge.
     ("xtask", &[]),
+    ("test-postgres", &[]),
     ("contestant-bare-axum", &[]),
     ("contestant-middleware", &["unavez-tower", "contestant-bare-axum"]),
     // Examples show what one dependency is enough for.
