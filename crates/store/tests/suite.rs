@@ -1,6 +1,6 @@
 //! Every store of this crate passes the public suite.
 
-#![cfg_attr(feature = "sqlite", expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do"))]
+#![cfg_attr(any(feature = "postgres", feature = "sqlite"), expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do"))]
 
 use std::sync::Arc;
 
@@ -88,5 +88,41 @@ mod sqlite {
 
     mod without_recent_records {
         unavez_store::conformance!(super::forgetful());
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use std::sync::Arc;
+
+    use test_postgres::{Database, Server};
+    use unavez_store::clock::ManualClock;
+    use unavez_store::conformance::Subject;
+    use unavez_store::postgres::{Location, Migrate, Options, PostgresStore};
+
+    async fn subject(database: Database<'_>) -> Subject {
+        let clock = ManualClock::new();
+        let options =
+            Options { migrate: Migrate::Auto, clock: Some(Arc::new(clock.clone())), ..Options::default() };
+        let location = Location::parse(&database.url()).unwrap();
+        let store = PostgresStore::open(location, options).await.unwrap();
+        Subject::new(Arc::new(store), move |by| clock.advance(by))
+    }
+
+    async fn plain() -> Subject {
+        subject(Server::shared().database()).await
+    }
+
+    mod as_it_comes {
+        unavez_store::conformance!(super::plain());
+    }
+
+    async fn serializable() -> Subject {
+        let settings = ["default_transaction_isolation = 'serializable'"];
+        subject(Server::shared().database_with(&settings)).await
+    }
+
+    mod serializable_by_default {
+        unavez_store::conformance!(super::serializable());
     }
 }

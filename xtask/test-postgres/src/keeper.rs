@@ -39,7 +39,10 @@ impl Keeper {
         let answers = keeper.stdout.as_mut().expect("it is piped");
         BufReader::new(answers).read_line(&mut said).expect("the pipe is ours");
         if said.trim() != "up" {
-            panic!("PostgreSQL does not start: {}", fs::read_to_string(cluster.folder.join("log")).unwrap_or_default());
+            panic!(
+                "PostgreSQL does not start: {}",
+                fs::read_to_string(cluster.folder.join("log")).unwrap_or_default()
+            );
         }
         Self(keeper)
     }

@@ -11,7 +11,7 @@ use unavez_core::time::Time;
 
 use super::digest_index::{DigestIndex, FindRows as _};
 use super::error::unavailable;
-use super::migrations::{AppliedMigration, Component, Migrate, STORE, bring_up_to_date};
+use super::migrations::{Component, STORE, bring_up_to_date};
 use super::open::open_reader;
 use super::{OpenError, records};
 use crate::{Cursor, Filter, StoreError};
