@@ -33,6 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("test-postgres", &[]),
     ("contestant-bare-axum", &[]),
     ("contestant-middleware", &["unavez-tower", "contestant-bare-axum"]),
+    ("contestant-postgres-store", &["unavez-core", "unavez-store"]),
     // Examples show what one dependency is enough for.
     ("example-acquirer-minimal", &["unavez-core", "unavez-payments"]),
     ("example-axum-hello", &["unavez-tower"]),

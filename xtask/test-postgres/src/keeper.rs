@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 
 use crate::cluster::Cluster;
@@ -30,8 +31,15 @@ pub(crate) struct Keeper(Child);
 
 impl Keeper {
     pub(crate) fn start(cluster: &Cluster) -> Self {
+        Self::of(cluster, SCRIPT)
+    }
+
+    /// Runs a script that says `up` or `down`, and ends with its input.
+    pub(crate) fn of(cluster: &Cluster, script: &str) -> Self {
         let mut shell = cluster.command("sh");
-        shell.args(["-c", SCRIPT, "sh"]).arg(cluster.programs()).arg(&cluster.folder);
+        shell.args(["-c", script, "sh"]).arg(cluster.programs()).arg(&cluster.folder);
+        // In a group of its own: a signal that ends the tests would take the keeper along, and leave the folder.
+        shell.process_group(0);
         // Whoever reads this program's output must not wait for the keeper.
         let spawned = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut keeper = spawned.expect("every system has `sh`");
@@ -40,7 +48,7 @@ impl Keeper {
         BufReader::new(answers).read_line(&mut said).expect("the pipe is ours");
         if said.trim() != "up" {
             panic!(
-                "PostgreSQL does not start: {}",
+                "it does not start: {}",
                 fs::read_to_string(cluster.folder.join("log")).unwrap_or_default()
             );
         }

@@ -15,6 +15,7 @@
 
 mod cluster;
 mod keeper;
+mod pooler;
 
 use std::path::Path;
 use std::process::Command;
@@ -23,6 +24,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub use cluster::{Binaries, User};
 use keeper::Keeper;
+pub use pooler::Pooler;
 
 /// A running server. Dropping it stops it and removes its folder.
 #[derive(Debug)]
@@ -116,8 +118,12 @@ pub struct Database<'s> {
 impl Database<'_> {
     /// Its connection string.
     pub fn url(&self) -> String {
+        self.url_at(5432)
+    }
+
+    fn url_at(&self, port: u16) -> String {
         let folder = self.server.folder().display().to_string().replace('/', "%2F");
-        format!("postgres://postgres@{folder}/{}", self.name)
+        format!("postgres://postgres@{folder}:{port}/{}", self.name)
     }
 
     /// Its name in the server.
