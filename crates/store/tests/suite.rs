@@ -1,6 +1,9 @@
 //! Every store of this crate passes the public suite.
 
-#![cfg_attr(any(feature = "postgres", feature = "sqlite"), expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do"))]
+#![cfg_attr(
+    any(feature = "postgres", feature = "sqlite"),
+    expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")
+)]
 
 use std::sync::Arc;
 
