@@ -11,15 +11,22 @@ use crate::cluster::Cluster;
 const LEAVE: &str = "leave";
 
 /// `$1`: the folder of the programs, `$2`: the server's folder. The server is the shell's own child, because a killed one
-/// must be waited for: its files stay locked as long as its id is taken. Waits for a word or for the end of the pipe.
+/// must be waited for: its files stay locked as long as its id is taken. Its memory stays taken until the last of its
+/// children has noticed, so a start is tried again for a while. Then waits for a word or for the end of the pipe.
 const SCRIPT: &str = r#"
-"$1/postgres" -D "$2/data" >>"$2/log" 2>&1 </dev/null &
-server=$!
-until "$1/pg_isready" --quiet --host "$2"; do
-    kill -0 $server 2>/dev/null || { echo down; break; }
-    sleep 0.03
+tries=40
+while [ $tries -gt 0 ]; do
+    "$1/postgres" -D "$2/data" >>"$2/log" 2>&1 </dev/null &
+    server=$!
+    until "$1/pg_isready" --quiet --host "$2"; do
+        kill -0 $server 2>/dev/null || break
+        sleep 0.03
+    done
+    kill -0 $server 2>/dev/null && break
+    tries=$((tries - 1))
+    sleep 0.05
 done
-echo up
+[ $tries -gt 0 ] && echo up || echo down
 read -r word
 [ "$word" = leave ] || kill -QUIT $server 2>/dev/null
 wait $server

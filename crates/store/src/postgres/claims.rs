@@ -1,5 +1,5 @@
-//! Claims of keys that nobody holds, as one statement, and the records that stood in the way, as a second one right
-//! behind it.
+//! Claims of keys that nobody holds, as one statement, and the records that stood in the way, as a second one: right behind
+//! it where the batch before had losers, and only if there are any where it had none.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,6 +41,16 @@ pub(super) enum Claimed {
 pub(super) struct Claims<'s> {
     pub(super) session: &'s Session,
     pub(super) times: &'s Times,
+    pub(super) outlook: Outlook,
+}
+
+/// Whether claims are expected to lose. It is only a guess at what is cheaper: right or wrong, losers get their records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// Hardly any: whoever loses costs a trip, and nobody else an index lookup.
+    Fresh,
+    /// Some: their records are asked for in the same trip.
+    Contended,
 }
 
 /// A row of the first statement names a claim by its attempt, never by key or position (P8).
@@ -53,9 +63,14 @@ impl Batch for Claims<'_> {
 
     async fn run(&self, items: &[Claiming]) -> Result<Vec<Claimed>, Failure> {
         let told = self.times.told();
-        // Both are sent before either is answered.
-        let (won, lost) = tokio::join!(self.create(items, told), self.losers(items, told));
-        let (won, mut lost) = (won?, lost);
+        let (won, mut lost) = match self.outlook {
+            // Both are sent before either is answered.
+            Outlook::Contended => {
+                let (won, lost) = tokio::join!(self.create(items, told), self.losers(items, told));
+                (won?, lost)
+            }
+            Outlook::Fresh => (self.create(items, told).await?, Ok(Lost::new())),
+        };
         Ok(items.iter().map(|item| became(item, &won, &mut lost)).collect())
     }
 }
@@ -65,7 +80,7 @@ fn became(item: &Claiming, won: &Won, lost: &mut Result<Lost, Failure>) -> Claim
         let record = Record::claimed(item.id, item.claim.clone(), *now);
         return Claimed::Won { record: Arc::new(record), now: *now };
     }
-    // Where only the second statement failed, the loser is read apart.
+    // Where the second statement failed, or none was sent, the loser is read apart.
     match lost.as_mut().ok().and_then(|lost| lost.remove(&item.id)) {
         Some(Ok((record, now))) => Claimed::Lost { record, now },
         Some(Err(unreadable)) => Claimed::Unreadable(unreadable),

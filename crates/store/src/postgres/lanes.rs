@@ -19,7 +19,7 @@ use unavez_core::identity::RecordId;
 use unavez_core::record::{Change, Claim, Fence, Record};
 use unavez_core::time::Time;
 
-use super::claims::{Claimed, Claiming, Claims};
+use super::claims::{Claimed, Claiming, Claims, Outlook};
 use super::connection::{Link, Session};
 use super::error::Failure;
 use super::finishes::{Finishes, Finishing};
@@ -92,11 +92,13 @@ pub(super) struct Shared {
 /// What a timeout cuts off is answered by its reply being dropped: in doubt.
 pub(super) async fn run_claims(mut link: Link, shared: Arc<Shared>, mut queue: mpsc::Receiver<ClaimCommand>) {
     let mut taken = Vec::with_capacity(BATCH_COMMANDS_MAX);
+    let mut outlook = Outlook::Contended;
     while queue.recv_many(&mut taken, BATCH_COMMANDS_MAX).await > 0 {
         taken.retain(|command| !command.reply.is_closed());
         let batch = std::mem::take(&mut taken);
-        if timeout(shared.answer_timeout, claim_all(&mut link, &shared, batch)).await.is_err() {
-            link.leave();
+        match timeout(shared.answer_timeout, claim_all(&mut link, &shared, batch, outlook)).await {
+            Ok(next) => outlook = next,
+            Err(_) => link.leave(),
         }
     }
 }
@@ -138,7 +140,13 @@ enum Standing {
     Lost(Arc<Record>, Time),
 }
 
-async fn claim_all(link: &mut Link, shared: &Shared, commands: Vec<ClaimCommand>) {
+/// Makes and answers claims, and says what to expect of the next ones.
+async fn claim_all(
+    link: &mut Link,
+    shared: &Shared,
+    commands: Vec<ClaimCommand>,
+    outlook: Outlook,
+) -> Outlook {
     let mut of_id: BTreeMap<RecordId, Vec<ClaimCommand>> = BTreeMap::new();
     for command in commands {
         of_id.entry(command.id).or_default().push(command);
@@ -147,7 +155,8 @@ async fn claim_all(link: &mut Link, shared: &Shared, commands: Vec<ClaimCommand>
         Ok(session) => session,
         Err(failure) => {
             let replies = of_id.into_values().flatten().map(|command| command.reply);
-            return replies.for_each(|reply| answer(reply, Err(failure.clone().of_write())));
+            replies.for_each(|reply| answer(reply, Err(failure.clone().of_write())));
+            return outlook;
         }
     };
     let claiming = |command: &ClaimCommand| Claiming {
@@ -156,24 +165,26 @@ async fn claim_all(link: &mut Link, shared: &Shared, commands: Vec<ClaimCommand>
         position: shared.positions.next(&shared.times),
     };
     let first_of_each = of_id.values().filter_map(|commands| commands.first());
-    let mut standings = stand(&session, shared, first_of_each.map(claiming).collect()).await;
+    let claims = Claims { session: &session, times: &shared.times, outlook };
+    let mut standings = stand(&claims, first_of_each.map(claiming).collect()).await;
+    let is_lost = |standing: &Result<Standing, _>| matches!(standing, Ok(Standing::Lost(..)));
+    let outlook = if standings.values().any(is_lost) { Outlook::Contended } else { Outlook::Fresh };
     for (id, commands) in of_id {
         let nowhere = || Err(StoreError::Unavailable("a claim was lost on its way".into()));
         answer_claims(commands, standings.remove(&id).unwrap_or_else(nowhere));
     }
+    outlook
 }
 
 /// Makes the claims, and finds out what stands where they did not win.
 async fn stand(
-    session: &Session,
-    shared: &Shared,
+    claims: &Claims<'_>,
     mut open: Vec<Claiming>,
 ) -> HashMap<RecordId, Result<Standing, StoreError>> {
-    let claims = Claims { session, times: &shared.times };
     let mut standings = HashMap::with_capacity(open.len());
     for _ in 0..CLAIM_ROUNDS_MAX {
         let mut neither = BTreeMap::new();
-        let claimed = run_halved(&claims, &open).await;
+        let claimed = run_halved(claims, &open).await;
         for (item, claimed) in open.drain(..).zip(claimed) {
             let standing = match claimed {
                 Ok(Claimed::Neither) => {
@@ -190,7 +201,7 @@ async fn stand(
         if neither.is_empty() {
             return standings;
         }
-        let found = reads::load(session, &shared.times, &neither.keys().copied().collect()).await;
+        let found = reads::load(claims.session, claims.times, &neither.keys().copied().collect()).await;
         for (id, item) in neither {
             match reads::taken(&found, id) {
                 Ok(Loaded { record: Some(record), now }) => {

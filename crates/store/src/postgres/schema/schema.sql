@@ -49,20 +49,20 @@ create table idempotency_records (
     -- The latest moment at which any attempt can have sent something: "not found" counts only well after it.
     latest_send_at bigint not null,
     -- in_progress: from then on the owner counts as lost.
-    deadline bigint check ((deadline is null) = (state <> 'in_progress')),
+    deadline bigint,
     -- pending, unknown: when the next question is due.
-    next_ask_at bigint check ((next_ask_at is null) = (state not in ('pending', 'unknown'))),
+    next_ask_at bigint,
     -- finished: since when, and how long the answer is promised. Purged after that, never before.
-    finished_at bigint check ((finished_at is null) = (state <> 'finished')),
-    expires_at bigint check ((expires_at is null) = (state <> 'finished')) check (expires_at >= finished_at),
+    finished_at bigint,
+    expires_at bigint,
     -- abandoned: since when. A tombstone until an operator settles it.
-    abandoned_at bigint check ((abandoned_at is null) = (state <> 'abandoned')),
+    abandoned_at bigint,
     -- Attempts started so far.
     attempts bigint not null check (attempts >= 1),
     -- pending, unknown: questions asked since the attempt ended.
-    asked bigint check ((asked is null) = (state not in ('pending', 'unknown'))),
+    asked bigint,
     -- finished: HTTP status of the first answer.
-    status integer check ((status is null) = (state <> 'finished')),
+    status integer,
     -- An outside system may have received something; such an operation is asked about before it runs again.
     may_be_sent boolean not null,
     -- The outside system was seen to know the operation; it is never sent again.
@@ -74,23 +74,54 @@ create table idempotency_records (
     -- Digest of the request that claimed the key; its first byte is the version of its form.
     fingerprint bytea not null,
     -- unknown: the attempt was cut off; pending: the outside system has not decided.
-    state text collate "C" not null check (state in ('finished', 'in_progress', 'unknown', 'pending', 'abandoned')),
+    state text collate "C" not null,
     -- finished: what became of the operation.
-    conclusion text collate "C" check ((conclusion is null) = (state <> 'finished'))
-        check (conclusion in ('approved', 'declined', 'refused', 'cancelled')),
-    -- Id of what the operation made, if it named one.
+    conclusion text collate "C",
+    -- finished: id of what the operation made, if it named one.
     resource text,
-    -- Why the body is not there, if it is not.
-    not_kept text check (not_kept in ('too-large', 'streamed', 'redacted')),
-    -- Name of the key that opens body; null: body is in clear.
+    -- finished: why the body is not there, if it is not.
+    not_kept text,
+    -- finished: name of the key that opens body; null: body is in clear.
     sealed_by text,
-    -- The kept header fields, one `name: value` a line in their order; other bytes than printable ASCII as \xNN.
-    headers text check (headers is null or state = 'finished'),
-    -- The bytes of the answer, or of headers and body together where sealed.
+    -- finished: the kept header fields, one `name: value` a line in their order; other bytes than printable ASCII as
+    -- \xNN.
+    headers text,
+    -- finished: the bytes of the answer, or of headers and body together where sealed.
     body bytea,
-    check ((state = 'finished') = (headers is not null or sealed_by is not null)),
-    check ((body is not null) = (state = 'finished' and not_kept is null)),
-    check (sealed_by is null or (headers is null and not_kept is null))
+    -- Which columns a state has, and no others. One check, because the server reads the text of each anew for every
+    -- statement.
+    constraint idempotency_records_state check (
+        case state
+            when 'in_progress' then
+                deadline is not null
+                and num_nonnulls(
+                    asked, next_ask_at, finished_at, expires_at, abandoned_at, conclusion, status, resource, not_kept,
+                    sealed_by, headers, body
+                ) = 0
+            when 'finished' then
+                expires_at >= finished_at and finished_at is not null and expires_at is not null
+                and conclusion in ('approved', 'declined', 'refused', 'cancelled') and conclusion is not null
+                and status is not null
+                and num_nonnulls(deadline, asked, next_ask_at, abandoned_at) = 0
+                and case
+                    when sealed_by is not null then body is not null and headers is null and not_kept is null
+                    when not_kept is null then body is not null and headers is not null
+                    else body is null and headers is not null and not_kept in ('too-large', 'streamed', 'redacted')
+                end
+            when 'abandoned' then
+                abandoned_at is not null
+                and num_nonnulls(
+                    deadline, asked, next_ask_at, finished_at, expires_at, conclusion, status, resource, not_kept,
+                    sealed_by, headers, body
+                ) = 0
+            else
+                state in ('pending', 'unknown') and asked is not null and next_ask_at is not null
+                and num_nonnulls(
+                    deadline, finished_at, expires_at, abandoned_at, conclusion, status, resource, not_kept, sealed_by,
+                    headers, body
+                ) = 0
+        end
+    )
 );
 
 -- For lists, and only for them.
