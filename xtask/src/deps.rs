@@ -21,7 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("unavez-core", &[]),
     ("unavez-store", &["unavez-core", "test-postgres"]),
     ("unavez-client", &["unavez-core"]),
-    ("unavez-tower", &["unavez-core", "unavez-store"]),
+    ("unavez-tower", &["unavez-core", "unavez-store", "test-postgres"]),
     ("unavez-payments", &["unavez-core", "unavez-store", "unavez-tower"]),
     ("unavez-lab", &["unavez-core", "unavez-store", "unavez-client", "unavez-tower", "unavez-payments"]),
     (
@@ -37,22 +37,26 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Examples show what one dependency is enough for.
     ("example-acquirer-minimal", &["unavez-core", "unavez-payments"]),
     ("example-axum-hello", &["unavez-tower"]),
+    ("example-postgres-tx", &["unavez-tower", "test-postgres"]),
     ("example-sqlite-tx", &["unavez-tower"]),
 ];
 
 /// A driver, and who may speak to a database directly.
-const DRIVERS: &[(&str, &[&str])] = &[(
-    "rusqlite",
-    &[
-        "unavez-store",
-        // `Once::commit(tx, …)` takes the caller's transaction.
-        "unavez-tower",
-        "unavez-payments",
-        // The lesson server keeps its ledger in a file of its own.
-        "unavez-lab",
-        "example-sqlite-tx",
-    ],
-)];
+const DRIVERS: &[(&str, &[&str])] = &[
+    (
+        "rusqlite",
+        &[
+            "unavez-store",
+            // `Once::commit(tx, …)` takes the caller's transaction.
+            "unavez-tower",
+            "unavez-payments",
+            // The lesson server keeps its ledger in a file of its own.
+            "unavez-lab",
+            "example-sqlite-tx",
+        ],
+    ),
+    ("tokio-postgres", &["unavez-store", "unavez-tower", "example-postgres-tx"]),
+];
 
 /// What must not be reachable from a package: core and store serve programs that have no HTTP at all.
 const WALLS: &[(&str, &[&str])] = &[

@@ -32,8 +32,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
 
     let began = Instant::now();
     let until = began + Duration::from_secs(seconds);
-    let callers: Vec<_> =
-        (0..callers).map(|_| tokio::spawn(call_until(Arc::clone(&store), until))).collect();
+    let callers: Vec<_> = (0..callers).map(|_| tokio::spawn(call_until(Arc::clone(&store), until))).collect();
     let mut took = Vec::new();
     for caller in callers {
         took.extend(caller.await??);
