@@ -29,7 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["unavez-core", "unavez-store", "unavez-client", "unavez-tower", "unavez-payments", "unavez-lab"],
     ),
     // Chores and rivals share no code with what they judge.
-    ("xtask", &[]),
+    ("xtask", &["test-postgres"]),
     ("test-postgres", &[]),
     ("contestant-bare-axum", &[]),
     ("contestant-middleware", &["unavez-tower", "contestant-bare-axum"]),
