@@ -29,7 +29,7 @@ const BUSY_WAIT: Duration = Duration::from_secs(10);
 /// Cached pages of the writer, in KiB: the inner pages of every index and what a large batch dirties. More does not
 /// help, the system's cache is as near; and in files below a gigabyte the library walks the whole cache at every commit
 /// that has split a page of an index.
-const WRITER_CACHE_KIB: i64 = 8 * 1024;
+const WRITER_CACHE_KIB: i64 = 2 * 1024;
 
 /// Cached pages of one reader, in KiB. Its reads come from the mapped file, so it caches little.
 const READER_CACHE_KIB: i64 = 4 * 1024;
