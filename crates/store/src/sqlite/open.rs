@@ -160,9 +160,17 @@ pub(super) fn own(location: &Location, options: &Options, clock: &dyn Clock) -> 
 }
 
 /// Every index of the database, the records' first.
+///
+/// # Panics
+/// If two components have guests in the records' index.
 fn indexes(options: &Options) -> Vec<IndexSpec> {
     let components = std::iter::once(&STORE).chain(&options.components);
-    components.flat_map(|component| component.indexes).copied().collect()
+    let mut indexes: Vec<_> = components.flat_map(|component| component.indexes).copied().collect();
+    for guests in options.components.iter().filter_map(|component| component.guests) {
+        assert!(indexes[0].guests.is_none(), "one component has guests in the records' index");
+        indexes[0].guests = Some(guests);
+    }
+    indexes
 }
 
 struct Prepared {

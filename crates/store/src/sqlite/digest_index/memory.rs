@@ -49,6 +49,7 @@ impl Memory {
         self.generation = generation;
     }
 
+    /// Adds an entry, once.
     pub(super) fn add(&mut self, digest: Digest, position: i64) {
         debug_assert!(position > self.filed_to, "positions grow");
         self.newest_position = self.newest_position.max(position);
@@ -130,7 +131,9 @@ fn add_to(entries: &mut Entries, digest: Digest, position: i64) {
     match entries.entry(digest) {
         std::collections::hash_map::Entry::Vacant(entry) => drop(entry.insert(Positions::One(position))),
         std::collections::hash_map::Entry::Occupied(mut entry) => match entry.get_mut() {
+            Positions::Many(positions) if positions.contains(&position) => {}
             Positions::Many(positions) => positions.push(position),
+            Positions::One(one) if *one == position => {}
             Positions::One(one) => {
                 let both = Box::new(vec![*one, position]);
                 entry.insert(Positions::Many(both));
