@@ -151,7 +151,7 @@ proptest! {
         house.empty();
         prop_assert_eq!((house.bulkhead.held(), house.bulkhead.waiting()), (0, 0));
         for _ in 0..limits.permits {
-            prop_assert_eq!(house.bulkhead.enter(0), Entry::Admitted);
+            prop_assert_eq!(house.bulkhead.enter(|| 0), Entry::Admitted);
         }
     }
 }
@@ -195,7 +195,7 @@ impl House {
 
     fn enter(&mut self) {
         self.next += 1;
-        match self.bulkhead.enter(self.next) {
+        match self.bulkhead.enter(|| self.next) {
             Entry::Admitted => {
                 self.inside.insert(self.next);
             }

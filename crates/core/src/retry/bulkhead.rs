@@ -53,8 +53,8 @@ impl<W> Bulkhead<W> {
         Self { limits, held: 0, queue: VecDeque::new(), next: 0 }
     }
 
-    /// Asks for a permit. `waiter` is kept only if it has to wait.
-    pub fn enter(&mut self, waiter: W) -> Entry {
+    /// Asks for a permit. `waiter` is made only if it has to wait.
+    pub fn enter(&mut self, waiter: impl FnOnce() -> W) -> Entry {
         if self.held < self.limits.permits {
             self.held += 1;
             return Entry::Admitted;
@@ -64,7 +64,7 @@ impl<W> Bulkhead<W> {
         }
         let place = Place(self.next);
         self.next += 1;
-        self.queue.push_back((place, waiter));
+        self.queue.push_back((place, waiter()));
         Entry::Queued(place)
     }
 

@@ -221,10 +221,12 @@ impl Call {
         let wait = if told == Told::Finished { Duration::ZERO } else { self.wait(wait, random) };
         let next = match told {
             Told::Abandoned => return unknown(Reason::Abandoned),
-            Told::Open if self.questions >= self.policy.attempts => return unknown(Reason::Attempts),
-            Told::Open => Next::Ask { after: wait },
-            // The stored answer is fetched with the same request, which runs nothing.
-            Told::Finished | Told::Unknown | Told::Nothing | Told::CannotSay => Next::Send { after: wait },
+            Told::Open if self.questions < self.policy.attempts => Next::Ask { after: wait },
+            // The stored answer is fetched with the same request, which runs nothing. The same request also makes the
+            // server find out what its own attempt came to.
+            Told::Finished | Told::Open | Told::Unknown | Told::Nothing | Told::CannotSay => {
+                Next::Send { after: wait }
+            }
         };
         self.spend(next, wait, budget, now)
     }
