@@ -39,18 +39,19 @@ Examples:
   unavez call --preset stripe --api-key-file key POST https://api.stripe.com/v1/charges \\
       -H 'Content-Type: application/x-www-form-urlencoded' -d amount=500
 
-A key names one operation: sent again with it, it takes effect once. Without --key and --key-of a POST
-or PATCH gets one that is printed before the first attempt; a script that may be killed names its own.
+A key names one operation: sent again with it, it takes effect once. Without --key and --key-of a
+POST or PATCH gets one that is printed before the first attempt; a script that may be killed names
+its own.
 
 Exit codes:
   0  done: the body of the answer is on standard output
   1  refused, for good: so is the refusal
   4  unknown: it may have happened, so do not start anew with another key
-On 4 the command that asks again is printed. It has --again, with which a refusal counts only if it is
-the answer kept for the key: what refuses now may never have seen the attempt that got through. A loop
-of your own adds --again from the second time on:
-  unavez call --key K POST URL -d @body.json; code=$?
-  while [ $code -eq 4 ]; do sleep 60; unavez call --again --key K POST URL -d @body.json; code=$?; done")]
+On 4 the command that asks again is printed. It has --again, with which a refusal counts only if
+it is the answer kept for the key: what refuses now may never have seen the attempt that got
+through. A loop of your own adds --again from the second time on:
+  unavez call --key K POST URL; code=$?
+  while [ $code -eq 4 ]; do sleep 60; unavez call --again --key K POST URL; code=$?; done")]
 pub(crate) struct CallArgs {
     /// POST, PATCH, PUT, DELETE, GET …
     #[arg(value_name = "METHOD", value_parser = method)]

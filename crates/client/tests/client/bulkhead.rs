@@ -160,9 +160,9 @@ async fn ten_thousand_calls_pass_through_one_bulkhead() {
 
 /// What `docs/client.md` says of the memory of a call: its future, and a place in the queue.
 #[tokio::test]
-async fn a_call_under_way_takes_less_than_four_kilobytes() {
+async fn a_call_under_way_takes_less_than_three_kilobytes() {
     let client = client(&Gate::new(), 8, 8);
     let operation = charge();
     let bytes = std::mem::size_of_val(&client.call(&operation));
-    assert!(bytes <= 4096, "{bytes} bytes");
+    assert!(bytes <= 3072, "{bytes} bytes");
 }
