@@ -10,25 +10,9 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use unavez_core::time::Time;
 
-<<<<<<< HEAD
-use super::digest_index::IndexSpec;
+use super::digest_index::{Guests, IndexSpec};
 use super::{AppliedMigration, Migrate, Migration, OpenError, records};
 use crate::migrations::checksum;
-=======
-use super::digest_index::{Guests, IndexSpec};
-use super::{OpenError, records};
-
-/// A numbered change of the schema.
-#[derive(Clone, Copy, Debug)]
-pub struct Migration {
-    /// From 1, without gaps.
-    pub number: u32,
-    /// A few words; shown by `unavez migrate`.
-    pub name: &'static str,
-    /// The statements.
-    pub sql: &'static str,
-}
->>>>>>> main
 
 /// A package that keeps tables in the database.
 #[derive(Clone, Copy, Debug)]
