@@ -8,6 +8,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(feature = "postgres")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -216,9 +218,14 @@ impl Subject {
     }
 
     #[cfg(feature = "postgres")]
+    /// One database for all histories, emptied for each: making one takes longer than most of them.
     async fn postgres() -> Self {
-        let (url, clock) = (test_postgres::Server::shared().database().url(), ManualClock::new());
-        Self::Postgres { store: open_postgres(&url, &clock).await, url, clock }
+        static DATABASE: OnceLock<test_postgres::Database<'static>> = OnceLock::new();
+        let database = DATABASE.get_or_init(|| test_postgres::Server::shared().database());
+        let (url, clock) = (database.url(), ManualClock::new());
+        let store = open_postgres(&url, &clock).await;
+        database.query("truncate idempotency_records");
+        Self::Postgres { store, url, clock }
     }
 
     async fn reopen(&mut self, ending: Ending) {
