@@ -91,8 +91,8 @@ impl<'a, T: Transport> Run<'a, T> {
 
     async fn send(&mut self, call: &mut Call) -> Next {
         self.attempt += 1;
-        self.listener.on(&Event::Sending { attempt: self.attempt });
-        let attempted = self.exchange(self.request.request(), self.operation.nature(), call).await;
+        let sending = || self.listener.on(&Event::Sending { attempt: self.attempt });
+        let attempted = self.exchange(self.request.request(), self.operation.nature(), call, sending).await;
         self.listener.on(&Event::Ended { attempt: self.attempt, exchanged: &attempted.exchanged });
         let ended = match &attempted.exchanged {
             Exchanged::NotSent(_) => Ended::NotSent { wait: attempted.wait },
@@ -108,12 +108,14 @@ impl<'a, T: Transport> Run<'a, T> {
         let settings = &self.shared.settings;
         let question = Composed::question(self.operation, &settings.preset, &settings.headers);
         let (told, wait) = match question {
-            Some(question) => match self.exchange(question.request(), Nature::Safe, call).await.exchanged {
-                Exchanged::Answered(answer) => {
-                    (reading::read_key_status(&answer), reading::wait(answer.headers()))
+            Some(question) => {
+                match self.exchange(question.request(), Nature::Safe, call, || ()).await.exchanged {
+                    Exchanged::Answered(answer) => {
+                        (reading::read_key_status(&answer), reading::wait(answer.headers()))
+                    }
+                    Exchanged::Cut(_) | Exchanged::NotSent(_) => (Told::CannotSay, None),
                 }
-                Exchanged::Cut(_) | Exchanged::NotSent(_) => (Told::CannotSay, None),
-            },
+            }
             None => (Told::CannotSay, None),
         };
         self.listener.on(&Event::Asked { told });
@@ -122,8 +124,14 @@ impl<'a, T: Transport> Run<'a, T> {
     }
 
     /// Sends one request once, behind bulkhead and breaker and within the attempt's time. All of it is given back when
-    /// the future is dropped.
-    async fn exchange(&self, request: Request<Full<Bytes>>, nature: Nature, call: &Call) -> Attempted {
+    /// the future is dropped. `sending` is called when the first byte may leave.
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        nature: Nature,
+        call: &Call,
+        sending: impl FnOnce(),
+    ) -> Attempted {
         let Shared { settings, clock, transport, .. } = self.shared;
         let ends_at = Instant::now() + call.attempt_timeout(clock.now());
         let Ok(Some(_permit)) = timeout_at(ends_at, self.host.enter()).await else {
@@ -135,6 +143,7 @@ impl<'a, T: Transport> Run<'a, T> {
                 return Attempted::not_sent("the breaker for this host is open", Some(shut.retry_after));
             }
         };
+        sending();
         let sent = transport.exchange(request, settings.answer_bytes_max);
         let exchanged = match timeout_at(ends_at, sent).await {
             Ok(exchanged) => exchanged,
