@@ -1,5 +1,7 @@
 //! `unavez lab`: the measurements of [`unavez_lab`], from the command line.
 
+mod day;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +25,8 @@ pub(crate) enum LabCommand {
     Accept(AcceptArgs),
     /// Take out each piece on purpose and see which tests notice
     Break(BreakArgs),
+    /// Let a day of traffic pass, with and without forgetting, and count rows and bytes
+    Day(day::DayArgs),
 }
 
 /// Flags of `unavez lab fleet`.
@@ -164,7 +168,7 @@ struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Language of table and page: en or es
+    /// Language of tables, pages and messages: en or es
     #[arg(long, value_enum, value_name = "LANG", default_value = "en", hide_possible_values = true)]
     lang: Language,
 }
@@ -215,6 +219,7 @@ impl LabCommand {
             Self::Fleet(_) => "fleet",
             Self::Accept(_) => "accept",
             Self::Break(_) => "break",
+            Self::Day(_) => "day",
         }
     }
 
@@ -223,6 +228,7 @@ impl LabCommand {
             Self::Fleet(args) => &args.report,
             Self::Accept(args) => &args.report,
             Self::Break(args) => &args.report,
+            Self::Day(args) => &args.report,
         }
     }
 }
@@ -259,6 +265,7 @@ async fn measure(command: &LabCommand) -> Result<Exit, Failure> {
         LabCommand::Fleet(args) => measure_fleet(args).await,
         LabCommand::Accept(args) => run_tests(args).await,
         LabCommand::Break(args) => take_out(args).await,
+        LabCommand::Day(args) => day::measure(args).await,
     }
 }
 

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `unavez lab fleet` | [`fleet`] | how much money do the same orders, losses and retries move, before and after? |
 //! | `unavez lab accept` | [`accept`] | does a service keep each promise, one test per promise? |
+//! | `unavez lab day` | [`day`] | what does a day of traffic leave in the store, with and without a TTL? |
 //! | `unavez lab break` | [`break_`] | is every test needed: does each removed piece fail exactly the tests it should? |
 //!
 //! # Rules
@@ -35,6 +36,7 @@
 
 pub mod accept;
 pub mod break_;
+pub mod day;
 mod error;
 pub mod fleet;
 mod keys;

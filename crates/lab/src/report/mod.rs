@@ -8,6 +8,7 @@
 mod accept;
 mod break_;
 mod chart;
+mod day;
 mod fleet;
 
 use std::{
@@ -22,6 +23,7 @@ use crate::{Error, Lang};
 
 pub use accept::accept;
 pub use break_::break_;
+pub use day::day;
 pub use fleet::fleet;
 
 /// One measurement as a page tells it.
