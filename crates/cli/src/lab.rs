@@ -1,6 +1,7 @@
 //! `unavez lab`: the measurements of [`unavez_lab`], from the command line.
 
 mod day;
+mod keys;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ pub(crate) enum LabCommand {
     Break(BreakArgs),
     /// Let a day of traffic pass, with and without forgetting, and count rows and bytes
     Day(day::DayArgs),
+    /// Put every kind of key into every situation, and count the money
+    Keys(keys::KeysArgs),
 }
 
 /// Flags of `unavez lab fleet`.
@@ -220,6 +223,7 @@ impl LabCommand {
             Self::Accept(_) => "accept",
             Self::Break(_) => "break",
             Self::Day(_) => "day",
+            Self::Keys(_) => "keys",
         }
     }
 
@@ -229,6 +233,7 @@ impl LabCommand {
             Self::Accept(args) => &args.report,
             Self::Break(args) => &args.report,
             Self::Day(args) => &args.report,
+            Self::Keys(args) => &args.report,
         }
     }
 }
@@ -266,6 +271,7 @@ async fn measure(command: &LabCommand) -> Result<Exit, Failure> {
         LabCommand::Accept(args) => run_tests(args).await,
         LabCommand::Break(args) => take_out(args).await,
         LabCommand::Day(args) => day::measure(args).await,
+        LabCommand::Keys(args) => keys::measure(args).await,
     }
 }
 

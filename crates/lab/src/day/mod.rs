@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-pub(crate) use render::{length, mebibytes};
+pub(crate) use render::length;
 pub use repeat::Repeat;
 pub(crate) use rhythm::WEIGHTS;
 pub use run::run;

@@ -141,7 +141,7 @@ pub(crate) fn length(seconds: u64) -> String {
 }
 
 /// A size with one decimal.
-pub(crate) fn mebibytes(bytes: u64) -> String {
+fn mebibytes(bytes: u64) -> String {
     let tenths = bytes * 10 / (1 << 20);
     format!("{}.{} MiB", grouped(tenths / 10), tenths % 10)
 }

@@ -10,6 +10,7 @@ mod break_;
 mod chart;
 mod day;
 mod fleet;
+mod naming;
 
 use std::{
     fs::{self, OpenOptions},
@@ -25,6 +26,7 @@ pub use accept::accept;
 pub use break_::break_;
 pub use day::day;
 pub use fleet::fleet;
+pub use naming::keys;
 
 /// One measurement as a page tells it.
 #[derive(Debug, Clone)]
