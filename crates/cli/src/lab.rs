@@ -1,5 +1,6 @@
 //! `unavez lab`: the measurements of [`unavez_lab`], from the command line.
 
+mod all;
 mod day;
 mod keys;
 
@@ -30,6 +31,8 @@ pub(crate) enum LabCommand {
     Day(day::DayArgs),
     /// Put every kind of key into every situation, and count the money
     Keys(keys::KeysArgs),
+    /// Make every measurement, and put them on one page
+    All(all::AllArgs),
 }
 
 /// Flags of `unavez lab fleet`.
@@ -207,10 +210,12 @@ impl ReportArgs {
     }
 
     fn write(&self, chapter: impl FnOnce(Lang) -> report::Chapter) -> Result<(), Failure> {
+        self.write_page(|lang| chapter(lang).page())
+    }
+
+    fn write_page(&self, page: impl FnOnce(Lang) -> String) -> Result<(), Failure> {
         match &self.report {
-            Some(path) => {
-                report::write(path, &chapter(self.lang()).page()).map_err(|error| self.failure(&error))
-            }
+            Some(path) => report::write(path, &page(self.lang())).map_err(|error| self.failure(&error)),
             None => Ok(()),
         }
     }
@@ -224,6 +229,7 @@ impl LabCommand {
             Self::Break(_) => "break",
             Self::Day(_) => "day",
             Self::Keys(_) => "keys",
+            Self::All(_) => "all",
         }
     }
 
@@ -234,6 +240,7 @@ impl LabCommand {
             Self::Break(args) => &args.report,
             Self::Day(args) => &args.report,
             Self::Keys(args) => &args.report,
+            Self::All(args) => &args.report,
         }
     }
 }
@@ -272,6 +279,7 @@ async fn measure(command: &LabCommand) -> Result<Exit, Failure> {
         LabCommand::Break(args) => take_out(args).await,
         LabCommand::Day(args) => day::measure(args).await,
         LabCommand::Keys(args) => keys::measure(args).await,
+        LabCommand::All(args) => all::measure(args).await,
     }
 }
 

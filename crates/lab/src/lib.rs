@@ -8,6 +8,7 @@
 //! | `unavez lab keys` | [`naming`] | which keys are right, in which situations, and what do the others cost? |
 //! | `unavez lab day` | [`day`] | what does a day of traffic leave in the store, with and without a TTL? |
 //! | `unavez lab break` | [`break_`] | is every test needed: does each removed piece fail exactly the tests it should? |
+//! | `unavez lab all` | [`mod@all`] | everything above, on one page |
 //!
 //! # Rules
 //!
@@ -36,6 +37,7 @@
 //! ```
 
 pub mod accept;
+pub mod all;
 pub mod break_;
 pub mod day;
 mod error;

@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::{
-    Chapter,
+    Chapter, Headline,
     chart::{Axis, COUNT, LineChart, MEBIBYTES, Screen, Series, Unit},
     rendered,
 };
@@ -54,7 +54,8 @@ pub fn day(options: &Options, figures: &Figures, lang: Lang) -> Chapter {
         command: options.command(),
         python: python(figures),
     };
-    Chapter::new("unavez lab day", headline(figures, lang), &body, lang)
+    let headline = Headline { says: headline(figures, lang), held: figures.passed() };
+    Chapter::new("unavez lab day", headline, &body, lang)
 }
 
 fn headline(figures: &Figures, lang: Lang) -> String {

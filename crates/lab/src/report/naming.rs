@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::{
-    Chapter,
+    Chapter, Headline,
     chart::{Amount, BarChart},
     rendered,
 };
@@ -59,7 +59,8 @@ pub fn keys(options: &Options, report: &Report, lang: Lang) -> Chapter {
         chart: rendered(&BarChart::draw(&amounts)),
         command: options.command(),
     };
-    Chapter::new("unavez lab keys", headline(report, lang), &body, lang)
+    let headline = Headline { says: headline(report, lang), held: report.passed() };
+    Chapter::new("unavez lab keys", headline, &body, lang)
 }
 
 fn headline(report: &Report, lang: Lang) -> String {
