@@ -58,14 +58,14 @@ impl<'a, T: Transport> Run<'a, T> {
         loop {
             next = match next {
                 Next::End(verdict) => return self.end(verdict, &call),
-                Next::Send { after } => {
-                    self.wait(after).await;
-                    self.send(&mut call).await
-                }
-                Next::Ask { after } => {
-                    self.wait(after).await;
-                    self.ask(&mut call).await
-                }
+                Next::Send { after } => match self.wait(after, &call).await {
+                    Ok(()) => self.send(&mut call).await,
+                    Err(over) => Next::End(Verdict::Unknown(over)),
+                },
+                Next::Ask { after } => match self.wait(after, &call).await {
+                    Ok(()) => self.ask(&mut call).await,
+                    Err(over) => Next::End(Verdict::Unknown(over)),
+                },
             };
         }
     }
@@ -82,10 +82,15 @@ impl<'a, T: Transport> Run<'a, T> {
         Call::new(policy, Start { nature, received: parts.received, age }, self.shared.clock.now())
     }
 
-    async fn wait(&self, wait: Duration) {
+    /// Waits. A timer may be late, and what would begin after the deadline does not begin.
+    async fn wait(&self, wait: Duration, call: &Call) -> Result<(), Reason> {
         if !wait.is_zero() {
             self.listener.on(&Event::Waiting { wait });
             tokio::time::sleep(wait).await;
+        }
+        match call.attempt_timeout(self.shared.clock.now()) {
+            Duration::ZERO => Err(Reason::Deadline),
+            _ => Ok(()),
         }
     }
 
