@@ -29,7 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["unavez-core", "unavez-store", "unavez-client", "unavez-tower", "unavez-payments", "unavez-lab"],
     ),
     // Chores and rivals share no code with what they judge.
-    ("xtask", &[]),
+    ("xtask", &["test-postgres"]),
     ("test-postgres", &[]),
     ("test-redis", &[]),
     ("contestant-bare-axum", &[]),
@@ -38,6 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Examples show what one dependency is enough for.
     ("example-acquirer-minimal", &["unavez-core", "unavez-payments"]),
     ("example-axum-hello", &["unavez-tower"]),
+    ("example-client-only", &["unavez-client"]),
     ("example-postgres-tx", &["unavez-tower", "test-postgres"]),
     ("example-sqlite-tx", &["unavez-tower"]),
 ];

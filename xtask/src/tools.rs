@@ -43,6 +43,12 @@ const PROGRAMS: &[Program] = &[
         debian: "pgbouncer",
         needed_for: "the tests of the PostgreSQL store behind a pooler",
     },
+    Program {
+        name: "python3",
+        probe: &["python3", "--version"],
+        debian: "python3",
+        needed_for: "grading the classroom's servers",
+    },
 ];
 
 impl Program {

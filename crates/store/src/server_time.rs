@@ -134,14 +134,25 @@ impl fmt::Debug for Times {
     }
 }
 
-/// Hands out positions of new records: about the time, and higher than every earlier one of this process. No sequence
-/// of the database, which would be one place that all of a distributed one asks.
-#[derive(Debug, Default)]
+/// Hands out positions of new records: about the time, and higher than every earlier one of this process and than those
+/// it found. No sequence of the database, which would be one place that all of a distributed one asks.
+#[derive(Debug)]
 pub(crate) struct Positions {
     last: AtomicI64,
 }
 
 impl Positions {
+    /// `last` is the highest in the database, if there is one.
+    pub(crate) fn after(last: Option<i64>) -> Self {
+        Self { last: AtomicI64::new(last.unwrap_or_default()) }
+    }
+
+    /// The store holds one at this position.
+    #[cfg(feature = "redis")]
+    pub(crate) fn rise_to(&self, position: i64) {
+        self.last.fetch_max(position, Ordering::Relaxed);
+    }
+
     pub(crate) fn next(&self, times: &Times) -> i64 {
         let now = times.estimate().as_micros();
         let later = |last: i64| now.max(last.saturating_add(1));
@@ -175,10 +186,12 @@ mod tests {
     fn positions_rise_while_time_stands_still_and_follow_it_when_it_goes() {
         let clock = ManualClock::new();
         let times = Times::new(Some(Arc::new(clock.clone())), clock.now());
-        let positions = Positions::default();
+        let positions = Positions::after(None);
         let (first, second) = (positions.next(&times), positions.next(&times));
         assert_eq!((first, second), (clock.now().as_micros(), first + 1));
         clock.advance(Duration::from_secs(1));
         assert_eq!(positions.next(&times), clock.now().as_micros());
+        let ahead = clock.now().as_micros() + 1000;
+        assert_eq!(Positions::after(Some(ahead)).next(&times), ahead + 1);
     }
 }

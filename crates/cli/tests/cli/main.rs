@@ -5,6 +5,8 @@
 mod acquirer;
 mod api_keys;
 mod bench;
+mod call;
+mod classroom;
 mod config;
 mod console;
 mod copies;

@@ -124,6 +124,11 @@ impl Refusal {
         ["25", "28", "42", "53", "57", "58"].iter().any(|class| self.code.code().starts_with(class))
     }
 
+    /// Whether somebody else's transaction holds a row for too long: said of any batch with that row, and may end.
+    pub(super) fn is_about_a_lock(&self) -> bool {
+        self.code == SqlState::LOCK_NOT_AVAILABLE
+    }
+
     /// Whether this is no longer the server that takes writes.
     pub(super) fn is_read_only(&self) -> bool {
         self.code == SqlState::READ_ONLY_SQL_TRANSACTION
@@ -175,7 +180,9 @@ impl Failure {
         match self {
             Self::CutOff(why) | Self::Unreached(why) => StoreError::Unavailable(why),
             // The server would say the same again.
-            Self::Refused(refusal) if !refusal.is_transient() && !refusal.is_about_all() => {
+            Self::Refused(refusal)
+                if !refusal.is_transient() && !refusal.is_about_all() && !refusal.is_about_a_lock() =>
+            {
                 StoreError::RolledBack(refusal.to_string().into())
             }
             Self::Refused(refusal) => StoreError::Unavailable(refusal.to_string().into()),

@@ -27,7 +27,7 @@ pub async fn finish_in(
 ) -> Result<Arc<Record>, FinishInError> {
     let mut columns = Columns::default();
     columns.push(id, expected, &finish);
-    let written = tx.query_typed(finishes::SQL, &columns.params(&None)).await?;
+    let written = tx.query_typed(finishes::SQL, &columns.params(&None, &None)).await?;
     match written.first() {
         Some(row) => Ok(finishes::finished(row, &finish)?.0),
         None => Err(refused(tx, id, expected, finish).await?),

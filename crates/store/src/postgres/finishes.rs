@@ -40,7 +40,7 @@ impl Batch for Finishes<'_> {
     async fn run(&self, items: &[Finishing]) -> Result<Vec<Finished>, Failure> {
         let told = self.times.told();
         let columns = Columns::of(items);
-        let written = self.session.write(SQL, &columns.params(&told)).await?;
+        let written = self.session.write(SQL, &columns.params(&told, &Some(LOCK_TIMEOUT))).await?;
         let mut done: HashMap<RecordId, &Row> = HashMap::with_capacity(written.len());
         for row in &written {
             done.insert(rows::record_id(row, 0)?, row);
@@ -49,6 +49,9 @@ impl Batch for Finishes<'_> {
         Ok(finished.map(Option::transpose).collect::<Result<_, _>>()?)
     }
 }
+
+/// How long a batch waits for a row that somebody's open transaction holds, before it is halved.
+const LOCK_TIMEOUT: &str = "300ms";
 
 pub(super) const SQL: &str = include_str!("sql/finish.sql");
 
@@ -101,8 +104,12 @@ impl<'i> Columns<'i> {
         self.bodies.push(content.body);
     }
 
-    /// `told` is the time where the caller has a clock.
-    pub(super) fn params<'p>(&'p self, told: &'p Option<i64>) -> [Param<'p>; 12] {
+    /// `told` is the time where the caller has a clock, `lock_timeout` is `None` in a transaction of the caller's.
+    pub(super) fn params<'p>(
+        &'p self,
+        told: &'p Option<i64>,
+        lock_timeout: &'p Option<&'static str>,
+    ) -> [Param<'p>; 13] {
         [
             (told, Type::INT8),
             (&self.ids, Type::UUID_ARRAY),
@@ -116,6 +123,7 @@ impl<'i> Columns<'i> {
             (&self.sealed_by, Type::TEXT_ARRAY),
             (&self.headers, Type::TEXT_ARRAY),
             (&self.bodies, Type::BYTEA_ARRAY),
+            (lock_timeout, Type::TEXT),
         ]
     }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 use unavez_core::answer::Content;
 use unavez_core::identity::RecordId;
@@ -60,6 +61,10 @@ pub(super) struct ClaimCommand {
 }
 
 /// What the other lane does.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are swaps, and a box for each would be an allocation"
+)]
 pub(super) enum Command {
     Swap(SwapCommand),
     Load(RecordId, Reply<Loaded>),
@@ -93,7 +98,7 @@ pub(super) struct Shared {
 pub(super) async fn run_claims(mut link: Link, shared: Arc<Shared>, mut queue: mpsc::Receiver<ClaimCommand>) {
     let mut taken = Vec::with_capacity(BATCH_COMMANDS_MAX);
     let mut outlook = Outlook::Contended;
-    while queue.recv_many(&mut taken, BATCH_COMMANDS_MAX).await > 0 {
+    while take(&mut queue, &mut taken).await {
         taken.retain(|command| !command.reply.is_closed());
         let batch = std::mem::take(&mut taken);
         match timeout(shared.answer_timeout, claim_all(&mut link, &shared, batch, outlook)).await {
@@ -106,7 +111,7 @@ pub(super) async fn run_claims(mut link: Link, shared: Arc<Shared>, mut queue: m
 /// The lane of everything else. Ends when its queue does.
 pub(super) async fn run_changes(mut link: Link, shared: Arc<Shared>, mut queue: mpsc::Receiver<Command>) {
     let mut taken = Vec::with_capacity(BATCH_COMMANDS_MAX);
-    while queue.recv_many(&mut taken, BATCH_COMMANDS_MAX).await > 0 {
+    while take(&mut queue, &mut taken).await {
         let mut waiting = VecDeque::from(std::mem::take(&mut taken));
         while !waiting.is_empty() {
             let bite = bite(&mut waiting);
@@ -115,6 +120,21 @@ pub(super) async fn run_changes(mut link: Link, shared: Arc<Shared>, mut queue: 
             }
         }
     }
+}
+
+/// Waits for commands and takes what is there: also of callers that are about to be run, such as those just answered.
+/// `false` when the queue has ended.
+async fn take<T>(queue: &mut mpsc::Receiver<T>, taken: &mut Vec<T>) -> bool {
+    if queue.recv_many(taken, BATCH_COMMANDS_MAX).await == 0 {
+        return false;
+    }
+    yield_now().await;
+    while taken.len() < BATCH_COMMANDS_MAX
+        && let Ok(command) = queue.try_recv()
+    {
+        taken.push(command);
+    }
+    true
 }
 
 /// As many commands from the front as fit into a batch, at least one.

@@ -158,11 +158,12 @@ impl PostgresStore {
         let components: Vec<_> = [STORE].into_iter().chain(options.components.iter().copied()).collect();
         let migrations = bring_up_to_date(&session, &components, options.migrate, now).await?;
         let realm = realm(&session, options.realm.as_ref()).await?;
+        let last_position = last_position(&session).await?;
 
         let location = Arc::new(location);
         let shared = Arc::new(Shared {
             times: Times::new(options.clock, now),
-            positions: Positions::default(),
+            positions: Positions::after(last_position),
             answer_timeout: options.answer_timeout,
         });
         let (claims, claims_queue) = mpsc::channel(options.queue_max.max(1));
@@ -208,6 +209,11 @@ async fn database_time(session: &Session, clock: Option<&dyn Clock>) -> Result<T
     let rows = session.read(include_str!("sql/now.sql"), &[(&told, Type::INT8)]).await.map_err(failed)?;
     let now = rows.first().ok_or_else(|| OpenError::Corrupt("the database told no time".to_owned()))?;
     Ok(Time::from_micros(now.try_get(0)?))
+}
+
+async fn last_position(session: &Session) -> Result<Option<i64>, OpenError> {
+    let rows = session.read(include_str!("sql/last_position.sql"), &[]).await.map_err(failed)?;
+    rows.first().map_or(Ok(None), |row| Ok(row.try_get(0)?))
 }
 
 /// The stored realm, named first where the tables are new.

@@ -141,6 +141,12 @@ impl Inner {
         Ok(deleted)
     }
 
+    /// The highest position of all records.
+    pub(super) async fn newest_position(self: &Arc<Self>) -> Result<Option<i64>, StoreError> {
+        let newest = self.stretch(None, 1).await?;
+        Ok(newest.by_position.last_key_value().map(|(position, _)| *position))
+    }
+
     /// The newest entries below `end`, at least `most` of them where there are so many.
     async fn stretch(self: &Arc<Self>, end: Option<i64>, most: usize) -> Result<Stretch, StoreError> {
         let from = end.map_or("+inf".to_owned(), |end| format!("({end}"));

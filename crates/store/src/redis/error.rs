@@ -54,6 +54,13 @@ impl From<Failure> for OpenError {
     }
 }
 
+/// Of the first reading.
+impl From<StoreError> for OpenError {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

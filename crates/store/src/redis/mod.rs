@@ -113,8 +113,11 @@ impl RedisStore {
         let now = link.time().await?;
         let realm = link.realm(options.realm.as_ref()).await?;
         let times = Times::new(options.clock, now);
-        let inner = Inner { link, times, positions: Positions::default(), realm, warnings };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(Inner { link, times, positions: Positions::after(None), realm, warnings });
+        if let Some(newest) = inner.newest_position().await? {
+            inner.positions.rise_to(newest);
+        }
+        Ok(Self { inner })
     }
 
     /// What should be known about the server as it was when the store was opened.

@@ -10,7 +10,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use unavez_core::time::Time;
 
-use super::digest_index::IndexSpec;
+use super::digest_index::{Guests, IndexSpec};
 use super::{AppliedMigration, Migrate, Migration, OpenError, records};
 use crate::migrations::checksum;
 
@@ -23,6 +23,10 @@ pub struct Component {
     pub migrations: &'static [Migration],
     /// Indexes over digests of its tables; see [`DigestIndex`](super::DigestIndex).
     pub indexes: &'static [IndexSpec],
+    /// Rows of its tables that are found through the records' index; see [`SqliteStore::index_of_records`].
+    ///
+    /// [`SqliteStore::index_of_records`]: super::SqliteStore::index_of_records
+    pub guests: Option<Guests>,
 }
 
 /// The store's own tables.
@@ -34,6 +38,7 @@ pub(super) const STORE: Component = Component {
         sql: include_str!("schema/migrations/0001_store.sql"),
     }],
     indexes: &[records::BY_ID],
+    guests: None,
 };
 
 const TABLE: &str = include_str!("schema/migrations_table.sql");
@@ -174,7 +179,7 @@ mod tests {
     const EDITED: Migration = Migration { sql: "create table a (z integer) strict", ..ONE };
 
     fn migrate(connection: &Connection, migrations: &'static [Migration], how: Migrate) -> String {
-        let component = Component { name: "shop", migrations, indexes: &[] };
+        let component = Component { name: "shop", migrations, indexes: &[], guests: None };
         match bring_up_to_date(connection, Path::new("m.db"), &[component], how, Time::from_micros(7)) {
             Ok(report) => report
                 .iter()

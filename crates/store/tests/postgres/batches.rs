@@ -1,9 +1,12 @@
 //! Calls of many callers and of several processes in one statement.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use test_postgres::Server;
-use unavez_core::record::Change;
+use tokio_postgres::NoTls;
+use unavez_core::record::{Cause, Change};
+use unavez_store::postgres::finish_in;
 use unavez_store::{Store, StoreError, Swap};
 
 use crate::support::{Call, claim, claimed, finish, id, loaded, open, together};
@@ -51,6 +54,42 @@ async fn p8_further_claims_of_a_key_in_a_batch_are_decided_against_the_first() {
     }
     // One statement created it, although nineteen others asked.
     assert_eq!(database.query("select count(*), min(version) from idempotency_records"), "1|1");
+}
+
+/// A handler's own transaction holds the record it has finished until it commits, however long that takes.
+#[tokio::test]
+async fn c103_a_record_that_an_open_transaction_holds_does_not_hold_its_neighbours() {
+    let database = Server::shared().database();
+    let store = open(&database).await;
+    let (mut client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let held = claimed(&store, "held", 1).await.fence;
+    let tx = client.transaction().await.unwrap();
+    finish_in(&tx, id("held"), held, finish("ch_1")).await.unwrap();
+
+    let mut calls = Vec::new();
+    for number in 0..20 {
+        let key = if number == 7 { "held".to_owned() } else { format!("k{number}") };
+        let fence = if number == 7 { held } else { claimed(&store, &key, 1).await.fence };
+        let change = Change::Finish(finish("ch_2"));
+        calls.push(Call { store: store.clone(), key, expected: Some(fence), change });
+    }
+    for (number, result) in together(calls).await.into_iter().enumerate() {
+        match result {
+            Ok(Swap::Swapped { .. }) if number != 7 => {}
+            Err(StoreError::Unavailable(why)) if number == 7 => assert!(why.contains("55P03"), "{why}"),
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+    for change in [Change::Release, Change::MarkUnknown { cause: Cause::CutOff, ask_after: Duration::ZERO }] {
+        let refused = store.swap(id("held"), Some(held), change).await;
+        assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    }
+    let patience: String = tx.query_one("show lock_timeout", &[]).await.unwrap().get(0);
+    assert_eq!(patience, "0", "the caller's transaction keeps its settings");
+    tx.rollback().await.unwrap();
+    let change = Change::Finish(finish("ch_3"));
+    assert!(matches!(store.swap(id("held"), Some(held), change).await, Ok(Swap::Swapped { .. })));
 }
 
 /// Two processes claim the same keys at once, in opposite orders, under the isolation of a distributed database.

@@ -63,7 +63,7 @@ async fn carry(mut client: TcpStream, mut server: UnixStream, cut: Arc<AtomicU8>
                 server.write_all(&request[..length]).await.unwrap();
                 if cut == Cut::Answer as u8 {
                     // The server answers after it has committed.
-                    server.read(&mut answer).await.unwrap();
+                    server.read_u8().await.unwrap();
                     return;
                 }
             }

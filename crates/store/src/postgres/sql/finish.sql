@@ -1,7 +1,10 @@
 -- Finishes records by their fences, and returns what the answer's owner does not know of them. Fails to match where core's
--- table forbids it.
+-- table forbids it. A row that somebody's open transaction holds is waited for so long and no longer where $13 says it: the
+-- neighbours wait with it. Null inside a caller's transaction, whose settings are the caller's.
 with clock as materialized (
-    select coalesce($1, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as now
+    select
+        coalesce($1, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as now,
+        case when $13 is not null then set_config('lock_timeout', $13, true) end
 )
 update idempotency_records r
 set

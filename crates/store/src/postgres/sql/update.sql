@@ -1,4 +1,8 @@
 -- Puts records in their new form in place of those with the fences named. A position is given where a life starts anew.
+-- A row that somebody's open transaction holds is waited for as in finish.sql.
+with patience as materialized (
+    select set_config('lock_timeout', '300ms', true)
+)
 update idempotency_records r
 set
     tenant = c.tenant,
@@ -28,6 +32,7 @@ set
     body = c.body,
     position = coalesce(c.position, r.position)
 from
+    patience,
     unnest(
         $1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::uuid[], $7::bigint[], $8::bool[], $9::bool[],
         $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[],
