@@ -99,7 +99,7 @@ async fn a_cluster_spreads_records_over_its_masters_and_lists_them_all() {
 }
 
 #[tokio::test]
-async fn c107_a_server_without_memory_takes_no_claim_and_still_ends_what_was_claimed() {
+async fn a_server_without_memory_takes_no_claim_and_still_ends_what_was_claimed() {
     let server = Server::start(&[]);
     let database = server.database();
     let store = open_with(&database.url(), Options::default()).await.unwrap();
