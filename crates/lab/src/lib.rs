@@ -52,7 +52,7 @@ mod wire;
 mod workshop;
 
 pub use error::{Error, ErrorKind};
-pub use lang::Lang;
+pub use lang::{Lang, Said};
 pub use mutation::{Mutation, UnknownMutation};
 pub use target::{InvalidTarget, Remote, Target, refuse_real_money};
 pub use workshop::Workshop;

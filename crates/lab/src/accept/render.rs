@@ -101,7 +101,7 @@ pub(crate) fn wrapped(sentence: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accept::{Detail, PRICE};
+    use crate::{Said, accept::PRICE};
 
     fn report() -> Report {
         let test = |name, result, charges, expected_charges, detail: &str| Test {
@@ -111,7 +111,7 @@ mod tests {
             charges,
             total: charges * PRICE,
             expected_charges,
-            detail: Detail::new(detail, "…"),
+            detail: Said::new(detail, "…"),
         };
         Report {
             passed: 1,

@@ -1,10 +1,11 @@
-//! The page of the acceptance tests.
+//! The chapter of the acceptance tests.
 
 use askama::Template;
 
 use super::{
+    Chapter,
     chart::{Amount, BarChart},
-    now, rendered,
+    rendered,
 };
 use crate::{
     Lang,
@@ -14,14 +15,12 @@ use crate::{
 
 #[derive(Template)]
 #[template(path = "accept.html")]
-struct Page {
+struct Body {
     lang: Lang,
-    headline: String,
     lead: String,
     tests: Vec<Item>,
     chart: String,
     command: String,
-    made_at: String,
 }
 
 struct Item {
@@ -32,19 +31,18 @@ struct Item {
     detail: String,
 }
 
-/// The page of one round of tests.
-pub fn accept(options: &Options, report: &Report, lang: Lang) -> String {
+/// The chapter of one round of tests.
+pub fn accept(options: &Options, report: &Report, lang: Lang) -> Chapter {
     let made: Vec<_> =
         report.tests.iter().filter(|test| test.result != Outcome::Skipped).map(amount).collect();
-    rendered(&Page {
+    let body = Body {
         lang,
-        headline: headline(report, lang),
         lead: lead(report, lang),
         tests: report.tests.iter().map(|test| item(test, lang)).collect(),
         chart: rendered(&BarChart::draw(&made)),
         command: options.command(),
-        made_at: now(),
-    })
+    };
+    Chapter::new("unavez lab accept", headline(report, lang), &body, lang)
 }
 
 fn headline(report: &Report, lang: Lang) -> String {

@@ -1,10 +1,11 @@
-//! The page of the mutations: which test notices which missing piece.
+//! The chapter of the mutations: which test notices which missing piece.
 
 use askama::Template;
 
 use super::{
+    Chapter,
     chart::{Amount, BarChart},
-    now, rendered,
+    rendered,
 };
 use crate::{
     Lang,
@@ -14,9 +15,8 @@ use crate::{
 
 #[derive(Template)]
 #[template(path = "break.html")]
-struct Page {
+struct Body {
     lang: Lang,
-    headline: String,
     lead: &'static str,
     /// What the table does not show by itself.
     note: String,
@@ -24,7 +24,6 @@ struct Page {
     rows: Vec<Row>,
     chart: String,
     command: &'static str,
-    made_at: String,
 }
 
 struct Row {
@@ -38,13 +37,12 @@ struct Cell {
     says: String,
 }
 
-/// The page of one round of mutations.
-pub fn break_(report: &Report, lang: Lang) -> String {
+/// The chapter of one round of mutations.
+pub fn break_(report: &Report, lang: Lang) -> Chapter {
     let tests = Promise::on_the_lesson_server(None).map(Promise::name).collect::<Vec<_>>();
     let amounts: Vec<_> = report.mutations.iter().flat_map(amounts).collect();
-    rendered(&Page {
+    let body = Body {
         lang,
-        headline: headline(report, lang),
         lead: lang.say(
             "Each piece was taken out alone, in a client, store or acquirer of the lab's own, on a ledger that has no second net. \
              A piece that no test misses would be no piece.",
@@ -56,8 +54,8 @@ pub fn break_(report: &Report, lang: Lang) -> String {
         tests,
         chart: rendered(&BarChart::draw(&amounts)),
         command: "unavez lab break",
-        made_at: now(),
-    })
+    };
+    Chapter::new("unavez lab break", headline(report, lang), &body, lang)
 }
 
 fn headline(report: &Report, lang: Lang) -> String {

@@ -1,10 +1,11 @@
-//! The fleet's page: two sums, one table, and overcharge against loss.
+//! The fleet's chapter: two sums, one table, and overcharge against loss.
 
 use askama::Template;
 
 use super::{
-    chart::{LineChart, Screen, Series},
-    now, rendered,
+    Chapter,
+    chart::{Axis, LineChart, PERCENT, Screen, Series},
+    rendered,
 };
 use crate::{
     Lang,
@@ -14,9 +15,8 @@ use crate::{
 
 #[derive(Template)]
 #[template(path = "fleet.html")]
-struct Page {
+struct Body {
     lang: Lang,
-    headline: String,
     lead: String,
     cards: Vec<Card>,
     lines: Vec<Line>,
@@ -24,7 +24,6 @@ struct Page {
     method: String,
     command: String,
     python: String,
-    made_at: String,
 }
 
 struct Card {
@@ -55,11 +54,10 @@ struct SweepPart {
     rows: Vec<[String; 5]>,
 }
 
-/// The page of one fleet; with a sweep, also the chart of overcharge against loss.
-pub fn fleet(options: &Options, figures: &Figures, sweep: Option<&Sweep>, lang: Lang) -> String {
-    rendered(&Page {
+/// The chapter of one fleet; with a sweep, also the chart of overcharge against loss.
+pub fn fleet(options: &Options, figures: &Figures, sweep: Option<&Sweep>, lang: Lang) -> Chapter {
+    let body = Body {
         lang,
-        headline: headline(figures, lang),
         lead: lead(figures, lang),
         cards: cards(figures, lang),
         lines: lines(figures, lang),
@@ -67,8 +65,8 @@ pub fn fleet(options: &Options, figures: &Figures, sweep: Option<&Sweep>, lang: 
         method: method(figures, lang),
         command: options.command(),
         python: python(figures),
-        made_at: now(),
-    })
+    };
+    Chapter::new("unavez lab fleet", headline(figures, lang), &body, lang)
 }
 
 fn headline(figures: &Figures, lang: Lang) -> String {
@@ -202,7 +200,8 @@ impl SweepPart {
             "Cobrado de más en % de lo pedido, según la pérdida",
         );
         let x_title = lang.say("responses lost", "respuestas perdidas");
-        let draw = |screen| rendered(&LineChart::draw(screen, title, x_title, &series));
+        let draw =
+            |screen| rendered(&LineChart::draw(screen, title, &Axis::percent(x_title), PERCENT, &series));
         let orders = grouped(u64::from(sweep.orders));
         Self {
             about: lang.say(

@@ -1,5 +1,7 @@
 //! Reports: one self-contained HTML page each, with inline styles and charts, no scripts, nothing loaded from anywhere.
 //!
+//! A measurement makes a [`Chapter`], which stands on a page of its own or with others on one page.
+//!
 //! A page is readable in light and dark, on a phone and on paper. Every text that comes from outside is escaped; the
 //! only unescaped pieces are charts that this module has rendered from templates of its own.
 
@@ -16,11 +18,42 @@ use std::{
 
 use askama::Template;
 
-use crate::Error;
+use crate::{Error, Lang};
 
 pub use accept::accept;
 pub use break_::break_;
 pub use fleet::fleet;
+
+/// One measurement as a page tells it.
+#[derive(Debug, Clone)]
+pub struct Chapter {
+    /// The command that measures it, without its flags.
+    command: &'static str,
+    /// What came out, in a sentence.
+    headline: String,
+    /// Everything that shows it, as HTML.
+    body: String,
+    lang: Lang,
+}
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page<'a> {
+    lang: Lang,
+    chapter: &'a Chapter,
+    made_at: String,
+}
+
+impl Chapter {
+    fn new(command: &'static str, headline: String, body: &impl Template, lang: Lang) -> Self {
+        Self { command, headline, body: rendered(body), lang }
+    }
+
+    /// A page of its own.
+    pub fn page(&self) -> String {
+        rendered(&Page { lang: self.lang, chapter: self, made_at: now() })
+    }
+}
 
 /// Sees beforehand whether [`write()`] can write there. Leaves nothing behind and changes nothing.
 ///
@@ -48,7 +81,11 @@ pub fn write(path: &Path, page: &str) -> Result<(), Error> {
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Error {
-    Error::unreachable(format!("report {} cannot be written: {error}", path.display()))
+    let path = path.display();
+    Error::unreachable((
+        format!("report {path} cannot be written: {error}"),
+        format!("no se puede escribir el informe {path}: {error}"),
+    ))
 }
 
 /// Renders a template of this crate.
@@ -63,6 +100,7 @@ fn now() -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::Chapter;
     use crate::{
         Lang, Mutation,
         accept::{self, Outcome, Test},
@@ -100,6 +138,10 @@ mod tests {
     }
 
     fn pages(lang: Lang) -> [String; 3] {
+        chapters(lang).map(|chapter| chapter.page())
+    }
+
+    fn chapters(lang: Lang) -> [Chapter; 3] {
         let sweep = Sweep { orders: 1, points: vec![figures(0.0), figures(0.9)] };
         let tests = vec![Test {
             name: "two-tenants",
