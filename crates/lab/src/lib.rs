@@ -35,8 +35,10 @@
 
 pub mod accept;
 pub mod break_;
+mod crowd;
 mod error;
 pub mod fleet;
+pub mod herd;
 mod keys;
 mod lang;
 pub mod link;

@@ -1,0 +1,190 @@
+//! The herd's table for a terminal.
+
+use comfy_table::Cell;
+
+use super::{Figures, Measured, Strategy, World};
+use crate::{
+    Lang,
+    money::grouped,
+    text::{Mood, bold, cell, number, styled, table, tick},
+};
+
+/// Columns of a curve in the terminal.
+const CURVE_COLUMNS: usize = 48;
+
+/// Heights of a curve: each is about twice the one below.
+const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+impl Figures {
+    /// The tables and curves, with what was asked above them and what follows from them below. Carries ANSI styles.
+    pub fn render(&self, lang: Lang) -> String {
+        [self.heading(lang), self.table(lang), self.curves(lang), self.halves(lang), self.verdict(lang)].join("\n\n")
+    }
+
+    fn heading(&self, lang: Lang) -> String {
+        let (clients, processes) = (grouped(u64::from(self.clients)), self.processes);
+        let (seconds, fault, seed) = (self.outage.as_secs_f64(), self.fault, self.seed);
+        let first = lang.say(
+            format!("{clients} callers in {processes} programs, one order each"),
+            format!("{clients} clientes en {processes} programas, un pedido cada uno"),
+        );
+        let rest = lang.say(
+            format!(" · {fault} of {seconds} s · virtual time · seed {seed}"),
+            format!(" · {fault} de {seconds} s · tiempo virtual · semilla {seed}"),
+        );
+        format!("{}{}", bold(&first), styled(&rest, Mood::Quiet))
+    }
+
+    fn table(&self, lang: Lang) -> String {
+        let head = head(lang);
+        let mut table = table(&head, &[1, 2, 3, 4, 5, 6]);
+        for measured in &self.strategies {
+            table.add_row(self.row(measured, lang));
+        }
+        table.trim_fmt()
+    }
+
+    fn row(&self, measured: &Measured, lang: Lang) -> Vec<Cell> {
+        let World { attempts, amplification, peak_per_100ms, double_charges, .. } = measured.with_engine;
+        let without = &measured.without_engine;
+        let is_calmest = self.calmest() == Some(measured.name);
+        vec![
+            cell(measured.name.say(lang), Mood::Plain),
+            number(grouped(attempts), Mood::Plain),
+            number(times(amplification), Mood::Quiet),
+            number(grouped(peak_per_100ms.into()), if is_calmest { Mood::Good } else { Mood::Plain }),
+            number(served(&measured.with_engine, lang), Mood::Plain),
+            number(grouped(double_charges), Mood::of_unwanted(double_charges)),
+            number(grouped(without.double_charges), Mood::of_unwanted(without.double_charges)),
+        ]
+    }
+
+    /// Load over time. The scale is one of doublings, or all but the first would be flat.
+    fn curves(&self, lang: Lang) -> String {
+        let tenths = self.tenths_shown();
+        let width = self.strategies.iter().map(|measured| measured.name.say(lang).chars().count()).max();
+        let width = width.unwrap_or_default();
+        let mut lines = vec![bold(lang.say(
+            "Attempts at the server's door over time, engine on (each step is a doubling)",
+            "Intentos ante la puerta del servidor en el tiempo, con motor (cada escalón es el doble)",
+        ))];
+        for measured in &self.strategies {
+            let name = measured.name.say(lang);
+            let curve = curve(&measured.with_engine.load_by_tenth, tenths);
+            lines.push(format!("{name:width$}  {curve}"));
+        }
+        let outage = self.outage.as_secs_f64() * 10.0 / to_f64(tenths) * to_f64(CURVE_COLUMNS);
+        let outage = (0..CURVE_COLUMNS).filter(|&column| to_f64(column) + 0.5 < outage).count();
+        let mark = format!("{:width$}  {}", "", "─".repeat(outage));
+        let end = format!("{}{} s", " ".repeat(CURVE_COLUMNS.saturating_sub(outage + 6)), tenths / 10);
+        lines.push(styled(&format!("{mark}{end}"), Mood::Quiet));
+        let below = format!("{:width$}  {} {} s", "", self.fault, self.outage.as_secs_f64());
+        lines.push(styled(&below, Mood::Quiet));
+        lines.join("\n")
+    }
+
+    /// The client's half against the server's half: neither does the other's work.
+    fn halves(&self, lang: Lang) -> String {
+        let head = lang.say(
+            ["", "server without memory", "server with the engine"],
+            ["", "servidor sin memoria", "servidor con motor"],
+        );
+        let mut table = table(&head, &[1, 2]);
+        for (name, worlds) in self.halves_shown(lang) {
+            let shown = worlds.map(|world| number(half(world, lang), Mood::of_unwanted(world.double_charges)));
+            table.add_row([vec![cell(name, Mood::Plain)], shown.into()].concat());
+        }
+        table.trim_fmt()
+    }
+
+    /// The two by two: how callers wait, and whether the server remembers.
+    pub(crate) fn halves_shown(&self, lang: Lang) -> Vec<(&'static str, [&World; 2])> {
+        let rows = [
+            (lang.say("client: fixed wait", "cliente: espera fija"), Strategy::Fixed),
+            (
+                lang.say("client: full jitter + budget", "cliente: azar total + presupuesto"),
+                Strategy::FullJitterBudget,
+            ),
+        ];
+        rows.into_iter()
+            .filter_map(|(said, name)| {
+                let measured = self.of(name)?;
+                Some((said, [&measured.without_engine, &measured.with_engine]))
+            })
+            .collect()
+    }
+
+    fn verdict(&self, lang: Lang) -> String {
+        let once = lang.say(
+            "with the engine every order is charged once, however it is repeated",
+            "con el motor cada pedido se cobra una vez, se repita como se repita",
+        );
+        let mut lines = vec![format!("{} {once}", tick(self.passed()))];
+        if let Some(calmest) = self.calmest() {
+            let name = calmest.say(lang);
+            lines.push(lang.say(
+                format!("  lowest peak after the outage: {name}"),
+                format!("  el pico más bajo tras la caída: {name}"),
+            ));
+        }
+        lines.join("\n")
+    }
+
+    /// How much of time a curve shows: until the last of those that were served was.
+    pub(crate) fn tenths_shown(&self) -> usize {
+        let last = self.strategies.iter().filter_map(|measured| measured.with_engine.served_after_s);
+        let after = last.fold(10.0, f64::max);
+        let seconds = (self.outage.as_secs_f64() + after).ceil();
+        // A day has fewer tenths of a second than this.
+        (1..=u32::from(u16::MAX)).find(|&tens| f64::from(tens) * 10.0 >= seconds).map_or(usize::MAX, |tens| tens as usize * 100)
+    }
+}
+
+/// The names of the columns.
+pub(crate) fn head(lang: Lang) -> [&'static str; 7] {
+    lang.say(
+        ["", "attempts", "per order", "peak/100ms", "all served", "charged twice", "without engine"],
+        ["", "intentos", "por pedido", "pico/100ms", "todos servidos", "cobros dobles", "sin motor"],
+    )
+}
+
+/// `8.4x`
+pub(crate) fn times(amplification: f64) -> String {
+    if amplification < 100.0 { format!("{amplification:.1}x") } else { format!("{amplification:.0}x") }
+}
+
+/// When all were served, after the outage.
+pub(crate) fn served(world: &World, lang: Lang) -> String {
+    match world.served_after_s {
+        Some(seconds) => format!("+{seconds:.1} s"),
+        None => lang.say("never", "nunca").to_owned(),
+    }
+}
+
+fn half(world: &World, lang: Lang) -> String {
+    let (peak, double) = (grouped(world.peak_per_100ms.into()), grouped(world.double_charges));
+    lang.say(
+        format!("{double} charged twice · peak {peak}"),
+        format!("{double} cobros dobles · pico {peak}"),
+    )
+}
+
+/// The highest load in each column's time.
+fn curve(tenths: &[u32], shown: usize) -> String {
+    let column = |column: usize| {
+        let (from, until) = (column * shown / CURVE_COLUMNS, (column + 1) * shown / CURVE_COLUMNS);
+        let slice = tenths.get(from..until.min(tenths.len())).unwrap_or_default();
+        HEIGHTS[height(slice.iter().copied().max().unwrap_or(0))]
+    };
+    (0..CURVE_COLUMNS).map(column).collect()
+}
+
+/// Each height is four times the one below, or two below sixteen.
+fn height(load: u32) -> usize {
+    (u32::BITS - load.leading_zeros()).min(8) as usize
+}
+
+/// Counts of columns and tenths are small.
+fn to_f64(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
+}
