@@ -35,6 +35,7 @@
 
 pub mod accept;
 pub mod break_;
+pub mod breaker;
 mod crowd;
 mod error;
 pub mod fleet;

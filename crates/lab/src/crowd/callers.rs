@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use unavez_core::{
     retry::{
-        Breaker, Budget, BudgetLimits, Call, Class, Ended, Nature, Next, Reason, Received, Shut, Start, Ticket, Verdict,
+        Breaker, Budget, BudgetLimits, Call, Class, Ended, Nature, Next, Reason, Received, Shut, Start,
+        Ticket, Verdict,
     },
     time::Time,
 };

@@ -135,7 +135,8 @@ impl<'a> Crowd<'a> {
 
     /// Where orders are not safe to repeat, programs have to ask how the server is.
     fn plan_probes(&mut self) {
-        let Some(limits) = self.plan.habits.breaker.filter(|_| self.plan.habits.nature == Nature::Bare) else {
+        let Some(limits) = self.plan.habits.breaker.filter(|_| self.plan.habits.nature == Nature::Bare)
+        else {
             return;
         };
         for process in 0..self.plan.processes as usize {

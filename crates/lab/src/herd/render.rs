@@ -12,13 +12,14 @@ use crate::{
 /// Columns of a curve in the terminal.
 const CURVE_COLUMNS: usize = 48;
 
-/// Heights of a curve: each is about twice the one below.
+/// Heights of a curve: each is twice the one below.
 const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 impl Figures {
     /// The tables and curves, with what was asked above them and what follows from them below. Carries ANSI styles.
     pub fn render(&self, lang: Lang) -> String {
-        [self.heading(lang), self.table(lang), self.curves(lang), self.halves(lang), self.verdict(lang)].join("\n\n")
+        [self.heading(lang), self.table(lang), self.curves(lang), self.halves(lang), self.verdict(lang)]
+            .join("\n\n")
     }
 
     fn heading(&self, lang: Lang) -> String {
@@ -91,7 +92,8 @@ impl Figures {
         );
         let mut table = table(&head, &[1, 2]);
         for (name, worlds) in self.halves_shown(lang) {
-            let shown = worlds.map(|world| number(half(world, lang), Mood::of_unwanted(world.double_charges)));
+            let shown =
+                worlds.map(|world| number(half(world, lang), Mood::of_unwanted(world.double_charges)));
             table.add_row([vec![cell(name, Mood::Plain)], shown.into()].concat());
         }
         table.trim_fmt()
@@ -100,7 +102,7 @@ impl Figures {
     /// The two by two: how callers wait, and whether the server remembers.
     pub(crate) fn halves_shown(&self, lang: Lang) -> Vec<(&'static str, [&World; 2])> {
         let rows = [
-            (lang.say("client: fixed wait", "cliente: espera fija"), Strategy::Fixed),
+            (lang.say("client: again at once", "cliente: de nuevo enseguida"), Strategy::NoBackoff),
             (
                 lang.say("client: full jitter + budget", "cliente: azar total + presupuesto"),
                 Strategy::FullJitterBudget,
@@ -136,7 +138,9 @@ impl Figures {
         let after = last.fold(10.0, f64::max);
         let seconds = (self.outage.as_secs_f64() + after).ceil();
         // A day has fewer tenths of a second than this.
-        (1..=u32::from(u16::MAX)).find(|&tens| f64::from(tens) * 10.0 >= seconds).map_or(usize::MAX, |tens| tens as usize * 100)
+        (1..=u32::from(u16::MAX))
+            .find(|&tens| f64::from(tens) * 10.0 >= seconds)
+            .map_or(usize::MAX, |tens| tens as usize * 100)
     }
 }
 
@@ -163,9 +167,10 @@ pub(crate) fn served(world: &World, lang: Lang) -> String {
 
 fn half(world: &World, lang: Lang) -> String {
     let (peak, double) = (grouped(world.peak_per_100ms.into()), grouped(world.double_charges));
+    let served = served(world, lang);
     lang.say(
-        format!("{double} charged twice · peak {peak}"),
-        format!("{double} cobros dobles · pico {peak}"),
+        format!("{double} charged twice · peak {peak} · served {served}"),
+        format!("{double} cobros dobles · pico {peak} · servidos {served}"),
     )
 }
 
@@ -179,7 +184,7 @@ fn curve(tenths: &[u32], shown: usize) -> String {
     (0..CURVE_COLUMNS).map(column).collect()
 }
 
-/// Each height is four times the one below, or two below sixteen.
+/// One for a single attempt, and one more for each doubling; the last is everything above that.
 fn height(load: u32) -> usize {
     (u32::BITS - load.leading_zeros()).min(8) as usize
 }
