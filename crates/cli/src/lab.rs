@@ -1,5 +1,9 @@
 //! `unavez lab`: the measurements of [`unavez_lab`], from the command line.
 
+mod all;
+mod day;
+mod keys;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +27,12 @@ pub(crate) enum LabCommand {
     Accept(AcceptArgs),
     /// Take out each piece on purpose and see which tests notice
     Break(BreakArgs),
+    /// Let a day of traffic pass, with and without forgetting, and count rows and bytes
+    Day(day::DayArgs),
+    /// Put every kind of key into every situation, and count the money
+    Keys(keys::KeysArgs),
+    /// Make every measurement, and put them on one page
+    All(all::AllArgs),
 }
 
 /// Flags of `unavez lab fleet`.
@@ -164,7 +174,7 @@ struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Language of table and page: en or es
+    /// Language of tables, pages and messages: en or es
     #[arg(long, value_enum, value_name = "LANG", default_value = "en", hide_possible_values = true)]
     lang: Language,
 }
@@ -200,10 +210,12 @@ impl ReportArgs {
     }
 
     fn write(&self, chapter: impl FnOnce(Lang) -> report::Chapter) -> Result<(), Failure> {
+        self.write_page(|lang| chapter(lang).page())
+    }
+
+    fn write_page(&self, page: impl FnOnce(Lang) -> String) -> Result<(), Failure> {
         match &self.report {
-            Some(path) => {
-                report::write(path, &chapter(self.lang()).page()).map_err(|error| self.failure(&error))
-            }
+            Some(path) => report::write(path, &page(self.lang())).map_err(|error| self.failure(&error)),
             None => Ok(()),
         }
     }
@@ -215,6 +227,9 @@ impl LabCommand {
             Self::Fleet(_) => "fleet",
             Self::Accept(_) => "accept",
             Self::Break(_) => "break",
+            Self::Day(_) => "day",
+            Self::Keys(_) => "keys",
+            Self::All(_) => "all",
         }
     }
 
@@ -223,6 +238,9 @@ impl LabCommand {
             Self::Fleet(args) => &args.report,
             Self::Accept(args) => &args.report,
             Self::Break(args) => &args.report,
+            Self::Day(args) => &args.report,
+            Self::Keys(args) => &args.report,
+            Self::All(args) => &args.report,
         }
     }
 }
@@ -259,6 +277,9 @@ async fn measure(command: &LabCommand) -> Result<Exit, Failure> {
         LabCommand::Fleet(args) => measure_fleet(args).await,
         LabCommand::Accept(args) => run_tests(args).await,
         LabCommand::Break(args) => take_out(args).await,
+        LabCommand::Day(args) => day::measure(args).await,
+        LabCommand::Keys(args) => keys::measure(args).await,
+        LabCommand::All(args) => all::measure(args).await,
     }
 }
 

@@ -8,6 +8,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 
+use crate::money::grouped;
+
 /// The language of tables and reports. JSON has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lang {
@@ -47,6 +49,31 @@ impl FromStr for Lang {
             .into_iter()
             .find(|lang| lang.tag() == tag)
             .ok_or_else(|| format!("no language {tag:?}; there are en and es"))
+    }
+}
+
+/// A thing that is counted, for one of it and for several, in both languages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Noun {
+    english: [&'static str; 2],
+    spanish: [&'static str; 2],
+}
+
+impl Noun {
+    /// One, and several.
+    pub(crate) const fn new(english: [&'static str; 2], spanish: [&'static str; 2]) -> Self {
+        Self { english, spanish }
+    }
+
+    /// The word that goes with so many.
+    pub(crate) fn of(self, count: u64, lang: Lang) -> &'static str {
+        let [one, several] = lang.say(self.english, self.spanish);
+        if count == 1 { one } else { several }
+    }
+
+    /// `1 row`, `2,500 rows`.
+    pub(crate) fn count(self, count: u64, lang: Lang) -> String {
+        format!("{} {}", grouped(count), self.of(count, lang))
     }
 }
 
@@ -93,5 +120,18 @@ impl fmt::Display for Said {
 impl Serialize for Said {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.english)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_one_and_none_are_several_in_both_languages() {
+        let orders = Noun::new(["order", "orders"], ["pedido", "pedidos"]);
+        let counted = |lang| [0, 1, 2, 1_001].map(|count| orders.count(count, lang));
+        assert_eq!(counted(Lang::En), ["0 orders", "1 order", "2 orders", "1,001 orders"]);
+        assert_eq!(counted(Lang::Es), ["0 pedidos", "1 pedido", "2 pedidos", "1,001 pedidos"]);
     }
 }

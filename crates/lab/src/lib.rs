@@ -5,7 +5,10 @@
 //! |---|---|---|
 //! | `unavez lab fleet` | [`fleet`] | how much money do the same orders, losses and retries move, before and after? |
 //! | `unavez lab accept` | [`accept`] | does a service keep each promise, one test per promise? |
+//! | `unavez lab keys` | [`naming`] | which keys are right, in which situations, and what do the others cost? |
+//! | `unavez lab day` | [`day`] | what does a day of traffic leave in the store, with and without a TTL? |
 //! | `unavez lab break` | [`break_`] | is every test needed: does each removed piece fail exactly the tests it should? |
+//! | `unavez lab all` | [`mod@all`] | everything above, on one page |
 //!
 //! # Rules
 //!
@@ -34,9 +37,11 @@
 //! ```
 
 pub mod accept;
+pub mod all;
 pub mod break_;
 pub mod breaker;
 mod crowd;
+pub mod day;
 mod error;
 pub mod fleet;
 pub mod herd;
@@ -45,6 +50,7 @@ mod lang;
 pub mod link;
 mod money;
 mod mutation;
+pub mod naming;
 pub mod progress;
 pub mod random;
 pub mod report;

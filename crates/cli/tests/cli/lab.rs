@@ -88,6 +88,51 @@ fn every_missing_piece_is_caught_as_predicted() {
 }
 
 #[test]
+fn a_small_day_is_told_in_json_and_on_a_page() {
+    let folder = folder();
+    let flags =
+        ["lab", "day", "--operations", "600", "--ttl", "1h", "--report", "day.html", "--format", "json"];
+    let day = run(folder.path(), flags).json(0);
+    for world in ["ttl", "no_ttl"] {
+        for series in ["rows_by_hour", "bytes_by_hour"] {
+            assert_eq!(day[world][series].as_array().unwrap().len(), 24, "{world} {series}");
+        }
+    }
+    assert_eq!(day["no_ttl"]["rows_by_hour"][23], 600);
+    assert!(day["ttl"]["rows_by_hour"][23].as_u64().unwrap() < 100, "{day}");
+    assert_eq!(
+        (&day["repeat_within_ttl"], &day["repeat_after_ttl"]),
+        (&"replayed".into(), &"existing-resource".into())
+    );
+    let page = std::fs::read_to_string(folder.path().join("day.html")).unwrap();
+    assert!(page.contains("unavez lab day --seed 42 --operations 600 --ttl 3600s --days 1"));
+}
+
+#[test]
+fn keys_are_told_in_json_with_what_each_charged() {
+    let folder = folder();
+    let keys = run(folder.path(), ["lab", "keys", "--format", "json"]).json(0);
+    assert_eq!(
+        (&keys["accept"]["random"]["failed"], &keys["accept"]["derived"]["failed"]),
+        (&0.into(), &0.into())
+    );
+    let situations = keys["situations"].as_array().unwrap();
+    let forgets = situations.iter().find(|it| it["name"] == "client-forgets").unwrap();
+    let random = forgets["keys"].as_array().unwrap().iter().find(|it| it["made_of"] == "random").unwrap();
+    assert_eq!(
+        (&random["charges"], &random["total"], &random["right"]),
+        (&2.into(), &1000.into(), &false.into())
+    );
+    assert_eq!(random["sent"][0]["status"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_ttl_shorter_than_an_attempt_is_refused() {
+    let folder = folder();
+    run(folder.path(), ["lab", "day", "--ttl", "30s"]).fails_with(2, &["ttl: "]);
+}
+
+#[test]
 fn a_running_service_is_measured_alone() {
     let folder = folder();
     let serve = Serve::start(folder.path());
@@ -117,7 +162,9 @@ fn wrong_use_exits_2_and_an_unreachable_target_3() {
 
 #[test]
 fn a_signal_ends_a_run_and_leaves_nothing_behind() {
-    for (command, signal) in [("fleet", "INT"), ("accept", "TERM"), ("break", "INT")] {
+    for (command, signal) in
+        [("fleet", "INT"), ("accept", "TERM"), ("break", "INT"), ("day", "INT"), ("keys", "TERM")]
+    {
         let folder = folder();
         let child = unavez(folder.path())
             .args(["lab", command])
@@ -141,10 +188,10 @@ fn entries(folder: &Path) -> Vec<String> {
 #[test]
 fn a_report_that_cannot_be_written_is_refused_before_anything_runs() {
     let folder = folder();
-    for command in ["fleet", "accept", "break"] {
+    for command in ["fleet", "accept", "break", "day", "keys"] {
         // A target that is not there: had anything run, that would be the complaint.
         let flags: &[&str] = match command {
-            "break" => &["--report", "no/such/page.html"],
+            "break" | "day" | "keys" => &["--report", "no/such/page.html"],
             _ => &["--report", "no/such/page.html", "--target", "http://127.0.0.1:9"],
         };
         run(folder.path(), ["lab", command].iter().chain(flags)).fails_with(3, &["report no/such/page.html"]);

@@ -40,7 +40,7 @@ use crate::{Mutation, Remote, Said};
 
 pub(crate) use promise::Promise;
 pub use run::run;
-pub(crate) use run::test_on_the_lesson_server;
+pub(crate) use run::{run_with, test_on_the_lesson_server};
 
 /// What to test, and where.
 #[derive(Debug, Clone, Default)]

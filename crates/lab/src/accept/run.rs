@@ -14,6 +14,15 @@ use crate::{Error, Lang, Mutation, Said, keys::KeyPolicy, progress::Progress, ta
 /// Usage: a target that may move real money, or a piece taken out of a running service. Unreachable: the target, or a
 /// place for private servers' files. Broken: a test that could not be made although it should.
 pub async fn run(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
+    run_with(options, KeyPolicy::without(options.mutation), progress).await
+}
+
+/// As [`run`], by a client that makes its keys so.
+pub(crate) async fn run_with(
+    options: &Options,
+    keys: KeyPolicy,
+    progress: &dyn Progress,
+) -> Result<Report, Error> {
     if let Some(remote) = &options.target {
         if let Some(mutation) = options.mutation.filter(|mutation| !mutation.is_in_the_client()) {
             return Err(target::cannot_be_broken(mutation));
@@ -23,7 +32,7 @@ pub async fn run(options: &Options, progress: &dyn Progress) -> Result<Report, E
     let mut tests = Vec::with_capacity(Promise::ALL.len());
     progress.begin(&("the tests", "las pruebas").into(), Promise::ALL.len() as u64);
     for promise in Promise::ALL {
-        tests.push(test(promise, options.ground(), KeyPolicy::without(options.mutation)).await?);
+        tests.push(test(promise, options.ground(), keys).await?);
         progress.step();
     }
     progress.end();

@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::{
-    Chapter,
+    Chapter, Headline,
     chart::{Amount, BarChart},
     rendered,
 };
@@ -42,7 +42,8 @@ pub fn accept(options: &Options, report: &Report, lang: Lang) -> Chapter {
         chart: rendered(&BarChart::draw(&made)),
         command: options.command(),
     };
-    Chapter::new("unavez lab accept", headline(report, lang), &body, lang)
+    let headline = Headline { says: headline(report, lang), held: report.passed() };
+    Chapter::new("unavez lab accept", headline, &body, lang)
 }
 
 fn headline(report: &Report, lang: Lang) -> String {

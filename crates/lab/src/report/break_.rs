@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::{
-    Chapter,
+    Chapter, Headline,
     chart::{Amount, BarChart},
     rendered,
 };
@@ -55,7 +55,8 @@ pub fn break_(report: &Report, lang: Lang) -> Chapter {
         chart: rendered(&BarChart::draw(&amounts)),
         command: "unavez lab break",
     };
-    Chapter::new("unavez lab break", headline(report, lang), &body, lang)
+    let headline = Headline { says: headline(report, lang), held: report.passed() };
+    Chapter::new("unavez lab break", headline, &body, lang)
 }
 
 fn headline(report: &Report, lang: Lang) -> String {

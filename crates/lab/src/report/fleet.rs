@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::{
-    Chapter,
+    Chapter, Headline,
     chart::{Axis, LineChart, PERCENT, Screen, Series},
     rendered,
 };
@@ -66,7 +66,8 @@ pub fn fleet(options: &Options, figures: &Figures, sweep: Option<&Sweep>, lang: 
         command: options.command(),
         python: python(figures),
     };
-    Chapter::new("unavez lab fleet", headline(figures, lang), &body, lang)
+    let headline = Headline { says: headline(figures, lang), held: figures.passed() };
+    Chapter::new("unavez lab fleet", headline, &body, lang)
 }
 
 fn headline(figures: &Figures, lang: Lang) -> String {

@@ -6,9 +6,12 @@
 //! only unescaped pieces are charts that this module has rendered from templates of its own.
 
 mod accept;
+mod all;
 mod break_;
 mod chart;
+mod day;
 mod fleet;
+mod naming;
 
 use std::{
     fs::{self, OpenOptions},
@@ -21,8 +24,11 @@ use askama::Template;
 use crate::{Error, Lang};
 
 pub use accept::accept;
+pub use all::all;
 pub use break_::break_;
+pub use day::day;
 pub use fleet::fleet;
+pub use naming::keys;
 
 /// One measurement as a page tells it.
 #[derive(Debug, Clone)]
@@ -31,9 +37,17 @@ pub struct Chapter {
     command: &'static str,
     /// What came out, in a sentence.
     headline: String,
+    /// Whether it came out as it should.
+    held: bool,
     /// Everything that shows it, as HTML.
     body: String,
     lang: Lang,
+}
+
+/// What came out, and whether it should.
+struct Headline {
+    says: String,
+    held: bool,
 }
 
 #[derive(Template)]
@@ -45,8 +59,24 @@ struct Page<'a> {
 }
 
 impl Chapter {
-    fn new(command: &'static str, headline: String, body: &impl Template, lang: Lang) -> Self {
-        Self { command, headline, body: rendered(body), lang }
+    fn new(command: &'static str, headline: Headline, body: &impl Template, lang: Lang) -> Self {
+        let Headline { says, held } = headline;
+        Self { command, headline: says, held, body: rendered(body), lang }
+    }
+
+    /// The command that measures it, without its flags.
+    pub fn command(&self) -> &'static str {
+        self.command
+    }
+
+    /// What came out, in a sentence.
+    pub fn headline(&self) -> &str {
+        &self.headline
+    }
+
+    /// Whether it came out as it should.
+    pub fn held(&self) -> bool {
+        self.held
     }
 
     /// A page of its own.

@@ -16,6 +16,7 @@ pub(super) const COMPONENT: Component = Component {
         Migration { number: 2, name: "lesson_events", sql: include_str!("sql/002_lesson_events.sql") },
     ],
     indexes: &[],
+    guests: None,
 };
 
 /// What somebody orders.

@@ -3,10 +3,11 @@
 use rusqlite::OptionalExtension;
 use unavez_core::identity::{OperationId, RecordId};
 use unavez_core::time::Time;
-use unavez_store::sqlite::{FindRows, WriteTx};
+use unavez_store::sqlite::{Claimed, FindRows, WriteTx};
 
+use super::ledger::{self, Movement};
 use super::places::{Places, first_of};
-use super::{TenantNumber, rows};
+use super::{EntryKind, TenantNumber, rows};
 use crate::charge::request::Capture;
 use crate::charge::same_order::Rival;
 use crate::charge::{Charge, ChargeId, ChargeRequest, OrderId, Status, TestToken};
@@ -22,15 +23,6 @@ pub(crate) struct Booking {
     /// Encoded.
     pub(crate) fingerprint: Vec<u8>,
     pub(crate) request_id: RequestId,
-}
-
-/// What the books say.
-#[derive(Debug)]
-pub(crate) enum Booked {
-    /// The charge is in the books; an approved one that captures at once, with its ledger entry.
-    New(Verdict),
-    /// The operation has a charge, from before its record expired.
-    Before(Box<Earlier>),
 }
 
 /// What became of a charge.
@@ -94,20 +86,19 @@ impl Booking {
         }
     }
 
-    /// Writes charge and ledger entry, unless the operation has a charge already.
+    /// Writes the charge, and for an approved one that captures at once its ledger entry. The caller knows that the
+    /// operation has no charge.
     pub(crate) fn write(
         &self,
         tx: &WriteTx<'_>,
         places: &Places,
         suspected_duplicate_of: Option<ChargeId>,
-        now: Time,
-    ) -> rusqlite::Result<Booked> {
-        if let Some(earlier) = find(tx, places, self.operation)? {
-            return Ok(Booked::Before(Box::new(earlier)));
-        }
+        claimed: &Claimed,
+    ) -> rusqlite::Result<Verdict> {
+        let Claimed { now, position: charge, .. } = *claimed;
         let verdict = Verdict::of(self.token, self.request.capture);
         let mut insert = tx.prepare_cached(include_str!("sql/insert_charge.sql"))?;
-        let charge = insert.insert(rusqlite::params![
+        insert.execute(rusqlite::params![
             self.operation.as_bytes(),
             self.tenant,
             self.request.order_id.as_str(),
@@ -120,18 +111,20 @@ impl Booking {
             self.request_id.to_bytes(),
             self.request.metadata.to_json(),
             suspected_duplicate_of.map(|id| *id.operation_id().record_id().as_bytes()),
+            charge,
         ])?;
-        places.enter(tx, self.operation, self.tenant, self.request.order_id.as_str(), charge);
+        places.enter(tx, self.tenant, self.request.order_id.as_str(), charge)?;
         if verdict == Verdict::Captured {
-            tx.prepare_cached(include_str!("sql/insert_capture.sql"))?.execute((
-                self.tenant,
+            let movement = Movement {
+                tenant: self.tenant,
                 charge,
-                self.request.amount.minor_units(),
-                self.request.currency.code(),
-                now.as_micros(),
-            ))?;
+                kind: EntryKind::Capture,
+                amount: self.request.amount,
+                currency: self.request.currency,
+            };
+            ledger::book(tx, places, &movement, now)?;
         }
-        Ok(Booked::New(verdict))
+        Ok(verdict)
     }
 }
 

@@ -7,11 +7,10 @@ use unavez_core::time::Time;
 use unavez_store::sqlite::{FindRows, WriteTx};
 
 use super::places::{Places, first_of};
-use super::{Account, EntryKind, TenantNumber, rows};
+use super::{TenantNumber, rows};
 use crate::acquirer::{self, Kind};
 use crate::charge::life::Life;
 use crate::charge::{Charge, ChargeId, ChargeRequest, Status};
-use crate::money::Amount;
 use crate::request_id::RequestId;
 
 /// A row of `charges`. Given once and never changed.
@@ -30,6 +29,7 @@ impl ChargeRow {
 pub(crate) struct Standing {
     pub(crate) row: ChargeRow,
     pub(crate) tenant: Tenant,
+    pub(crate) tenant_number: TenantNumber,
     pub(crate) life: Life,
     /// The acquirer it went to. `None`: the ledger.
     pub(crate) account: Option<acquirer::Account>,
@@ -67,6 +67,7 @@ pub(crate) fn read(connection: &Connection, row: ChargeRow) -> rusqlite::Result<
         Ok(Standing {
             row,
             tenant: rows::tenant(found, 12)?,
+            tenant_number: found.get(16)?,
             life: Life {
                 charge: rows::charge(found)?,
                 refunding: found.get(11)?,
@@ -100,7 +101,8 @@ pub(crate) fn insert(
 ) -> rusqlite::Result<(ChargeRow, Charge)> {
     let metadata = charge.request.metadata.to_json();
     let mut insert = tx.prepare_cached(include_str!("sql/insert_charge_outside.sql"))?;
-    let position = insert.insert(rusqlite::params![
+    let position = tx.position_of_record(charge.operation);
+    insert.execute(rusqlite::params![
         charge.operation.as_bytes(),
         charge.tenant,
         charge.request.order_id.as_str(),
@@ -111,8 +113,9 @@ pub(crate) fn insert(
         charge.request_id.to_bytes(),
         &metadata,
         charge.suspected_duplicate_of.map(|id| *id.operation_id().record_id().as_bytes()),
+        position,
     ])?;
-    places.enter(tx, charge.operation, charge.tenant, charge.request.order_id.as_str(), position);
+    places.enter(tx, charge.tenant, charge.request.order_id.as_str(), position)?;
     let written = Charge {
         id: ChargeId::of(charge.operation.operation_id()),
         order_id: charge.request.order_id.as_str().into(),
@@ -152,29 +155,6 @@ pub(crate) fn suspect(
     let first = suspected_duplicate_of.map(|id| *id.operation_id().record_id().as_bytes());
     let updated = connection.prepare_cached(include_str!("sql/suspect_charge.sql"))?.execute((row, first))?;
     rows::exactly_one(updated)
-}
-
-/// Books money that moved.
-pub(crate) fn book(
-    connection: &Connection,
-    row: ChargeRow,
-    kind: EntryKind,
-    amount: Amount,
-    now: Time,
-) -> rusqlite::Result<()> {
-    let (debit, credit) = match kind {
-        EntryKind::Capture => (Account::Customer, Account::Merchant),
-        EntryKind::Refund => (Account::Merchant, Account::Customer),
-    };
-    let booked = connection.prepare_cached(include_str!("sql/insert_entry.sql"))?.execute((
-        row,
-        kind.as_str(),
-        debit.as_str(),
-        credit.as_str(),
-        amount.minor_units(),
-        now.as_micros(),
-    ))?;
-    rows::exactly_one(booked)
 }
 
 impl ToSql for ChargeRow {

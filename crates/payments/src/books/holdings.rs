@@ -76,7 +76,7 @@ mod tests {
     use super::super::COMPONENT;
     use super::*;
 
-    /// A database as the first `migrations` left it: one charge of 25.00 with its entry.
+    /// A database as the first `migrations` left it: one charge of 25.00 with its entry, both listed.
     fn books(migrations: usize) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         connection
@@ -92,6 +92,8 @@ mod tests {
                      created_at, fingerprint, request_id)
                  values (1, zeroblob(16), 1, 'o-1', 2500, 'EUR', 'captured', 2500, 0, 7, x'01', zeroblob(16));
                  insert into ledger_entries values (1, 1, 1, 1, 'capture', 'customer', 'merchant', 2500, 'EUR', 7);
+                 insert into charge_blocks values (1, 0);
+                 insert into ledger_entry_blocks values (1, 0);
                  insert into idempotency_records values ('finished', 5, 65), ('finished', 5, 15)",
             )
             .unwrap();
@@ -120,5 +122,15 @@ mod tests {
         let balanced: Vec<_> =
             holdings.currencies.iter().map(|it| (it.currency.code(), it.balanced)).collect();
         assert_eq!(balanced, [("EUR", true), ("USD", false)]);
+    }
+
+    #[test]
+    fn rows_that_no_list_of_their_tenant_has_show() {
+        for blocks in ["charge_blocks", "ledger_entry_blocks"] {
+            let books = books(COMPONENT.migrations.len());
+            books.execute_batch(&format!("update {blocks} set block = 1")).unwrap();
+            let holdings = holdings_on(&books).unwrap();
+            assert_eq!((holdings.astray, holdings.are_sound()), (1, false), "{blocks}");
+        }
     }
 }

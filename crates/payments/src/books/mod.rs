@@ -29,6 +29,7 @@ pub(crate) mod charge_rows;
 pub(crate) mod events;
 mod history;
 mod holdings;
+pub(crate) mod ledger;
 pub(crate) mod operations;
 mod places;
 pub(crate) mod reckoning;
@@ -70,6 +71,7 @@ pub const COMPONENT: Component = Component {
         Migration { number: 6, name: "rulings", sql: include_str!("schema/0006_rulings.sql") },
     ],
     indexes: places::INDEXES,
+    guests: Some(places::GUESTS),
 };
 
 /// Most items of one page.

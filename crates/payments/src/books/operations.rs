@@ -14,8 +14,9 @@ use unavez_core::time::Time;
 use unavez_store::sqlite::FindRows;
 
 use super::charge_rows::ChargeRow;
+use super::ledger::Movement;
 use super::places::{Places, first_of};
-use super::{TenantNumber, rows};
+use super::{EntryKind, TenantNumber, rows};
 use crate::acquirer::{Account, Kind, Outgoing, Payment, Subject};
 use crate::charge::request::Capture;
 use crate::charge::{ChargeId, RefundId};
@@ -49,6 +50,7 @@ pub(crate) struct Operation {
     pub(crate) row: OperationRow,
     pub(crate) id: RecordId,
     pub(crate) tenant: Tenant,
+    pub(crate) tenant_number: TenantNumber,
     pub(crate) charge: ChargeRow,
     pub(crate) charge_id: ChargeId,
     pub(crate) kind: Kind,
@@ -126,6 +128,17 @@ impl Operation {
         }
     }
 
+    /// The money that moved, where it took effect.
+    pub(crate) const fn movement(&self, kind: EntryKind) -> Movement {
+        Movement {
+            tenant: self.tenant_number,
+            charge: self.charge.position(),
+            kind,
+            amount: self.amount,
+            currency: self.currency,
+        }
+    }
+
     /// What the operation makes or changes, by the id its caller knows.
     pub(crate) fn resource(&self) -> String {
         match self.kind {
@@ -146,10 +159,16 @@ pub(crate) fn find(
     places: &Places,
     id: RecordId,
 ) -> rusqlite::Result<Option<Operation>> {
-    let connection = rows.connection();
-    let payment = first_of(places.of_operation(rows, id)?, |charge| payment_row(connection, id, charge))?;
-    match payment.map_or_else(|| step_row(connection, id), |row| Ok(Some(row)))? {
-        Some(row) => at(connection, row).map(Some),
+    let positions = places.of_operation(rows, id)?;
+    if positions.is_empty() {
+        return Ok(None);
+    }
+    let mut find = rows.connection().prepare_cached(include_str!("sql/operation_row.sql"))?;
+    let row = first_of(positions, |position| {
+        find.query_row((id.as_bytes(), position), |row| row.get(0)).optional()
+    })?;
+    match row {
+        Some(row) => at(rows.connection(), row).map(Some),
         None => Ok(None),
     }
 }
@@ -157,22 +176,6 @@ pub(crate) fn find(
 /// The operation in this row.
 pub(crate) fn at(connection: &Connection, row: OperationRow) -> rusqlite::Result<Operation> {
     connection.prepare_cached(include_str!("sql/find_operation.sql"))?.query_row([row], read)
-}
-
-/// The payment that has its id from this charge.
-fn payment_row(connection: &Connection, id: RecordId, charge: i64) -> rusqlite::Result<Option<OperationRow>> {
-    let mut find = connection.prepare_cached(include_str!("sql/payment_row.sql"))?;
-    find.query_row((id.as_bytes(), charge), |row| row.get(0)).optional()
-}
-
-fn step_row(connection: &Connection, id: RecordId) -> rusqlite::Result<Option<OperationRow>> {
-    let mut find = connection.prepare_cached(include_str!("sql/step_row.sql"))?;
-    find.query_row([id.as_bytes()], |row| row.get(0)).optional()
-}
-
-/// Whether a capture, void or refund has this id: what the index of charges does not tell.
-pub(crate) fn is_step(connection: &Connection, id: RecordId) -> rusqlite::Result<bool> {
-    step_row(connection, id).map(|row| row.is_some())
 }
 
 /// One of a tenant's refunds.
@@ -198,6 +201,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Operation> {
         row: row.get(0)?,
         id: RecordId::from_bytes(row.get(1)?),
         tenant: rows::tenant(row, 2)?,
+        tenant_number: row.get(18)?,
         charge: row.get(3)?,
         charge_id: rows::charge_id(row, 4)?,
         kind: rows::word(row, 5, "kind", Kind::parse)?,
@@ -225,10 +229,11 @@ pub(crate) fn next_number(connection: &Connection, charge: ChargeRow, kind: Kind
     next.query_row((charge, kind.as_str()), |row| row.get(0))
 }
 
-/// Writes a claimed operation: open with an acquirer outside, done with the ledger.
+/// Writes a claimed operation at its record's position: open with an acquirer outside, done with the ledger.
 pub(crate) fn insert(
     connection: &Connection,
     new: &NewOperation<'_>,
+    position: i64,
     now: Time,
 ) -> rusqlite::Result<OperationRow> {
     let request = match new.via {
@@ -259,8 +264,9 @@ pub(crate) fn insert(
         request.map(|(_, _, instance)| instance),
         now.as_micros(),
         request.is_none().then_some(now.as_micros()),
+        position,
     ])?;
-    Ok(OperationRow(connection.last_insert_rowid()))
+    Ok(OperationRow(position))
 }
 
 /// Opens a released operation again, for the acquirer of today.

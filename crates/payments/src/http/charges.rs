@@ -28,8 +28,7 @@ use super::wire::UntimedCharge;
 use super::{answer, books_problem, json, wire};
 use crate::acquirer::{self, Instruction, Outgoing, Subject, Unsendable};
 use crate::auth::Role;
-use crate::books::booking::{self, Booked, Booking, Earlier, Verdict};
-use crate::books::operations::Operation;
+use crate::books::booking::{self, Booking, Verdict};
 use crate::books::{ChargeFilter, TenantNumber, charge_rows, operations};
 use crate::charge::request::Capture;
 use crate::charge::same_order::Permission;
@@ -284,7 +283,7 @@ impl<'a> Charging<'a> {
     async fn run(&self) -> Result<http::Response<Body>, Problem> {
         for _ in 0..ROUNDS_MAX {
             let job = Box::new(Job::new(self));
-            let effect = move |tx: &WriteTx<'_>, claimed: &Claimed| job.run(tx, claimed.now);
+            let effect = move |tx: &WriteTx<'_>, claimed: &Claimed| job.run(tx, claimed);
             let claim = post::claim(self.app, self.admitted);
             let commit = Box::pin(self.app.store.claim_and_finish(self.admitted.id(), claim, effect));
             match post::committed(self.app, self.admitted.key(), &self.shared.stage, commit).await? {
@@ -388,45 +387,25 @@ impl Job {
         }
     }
 
-    fn run(&self, tx: &WriteTx<'_>, now: Time) -> Result<Finish, Abort<Refusal>> {
+    fn run(&self, tx: &WriteTx<'_>, claimed: &Claimed) -> Result<Finish, Abort<Refusal>> {
+        let now = claimed.now;
         if !self.shared.stage.begin() {
             return Err(Abort::Refuse(Refusal::Withdrawn));
         }
-        let places = self.app.books.places();
-        if operations::is_step(tx, self.booking.operation)?
-            && let Some(past) = self.past_outside(tx)?
-        {
-            return Err(before(past));
+        if let Some(past) = self.past(tx)? {
+            return Err(Abort::Refuse(Refusal::Before(Box::new(past))));
         }
         let charged_before = match self.permission(tx, now)? {
             Permission::Send { suspected_duplicate_of } => suspected_duplicate_of,
-            Permission::Refuse(first) => return self.past_or(tx, Ok(self.refuse_order(first))),
-            Permission::Wait(first) => {
-                return self.past_or(tx, Err(Abort::Refuse(Refusal::OrderUndecided(first))));
-            }
+            Permission::Refuse(first) => return Ok(self.refuse_order(first)),
+            Permission::Wait(first) => return Err(Abort::Refuse(Refusal::OrderUndecided(first))),
         };
-        match self.booking.write(tx, places, charged_before, now)? {
-            Booked::Before(earlier) => Err(before(self.past(tx, *earlier)?)),
-            Booked::New(verdict) => {
-                if let (Some(first), true) = (charged_before, verdict != Verdict::Declined) {
-                    // A second run of the same effect finds the same.
-                    let _ = self.shared.suspected_duplicate_of.set(first);
-                }
-                Ok(self.finish(charged_before, now))
-            }
+        let verdict = self.booking.write(tx, self.app.books.places(), charged_before, claimed)?;
+        if let (Some(first), true) = (charged_before, verdict != Verdict::Declined) {
+            // A second run of the same effect finds the same.
+            let _ = self.shared.suspected_duplicate_of.set(first);
         }
-    }
-
-    /// What is in the books already answers for itself, whatever came after it.
-    fn past_or(
-        &self,
-        tx: &WriteTx<'_>,
-        refusal: Result<Finish, Abort<Refusal>>,
-    ) -> Result<Finish, Abort<Refusal>> {
-        match booking::find(tx, self.app.books.places(), self.booking.operation)? {
-            Some(earlier) => Err(before(self.past(tx, earlier)?)),
-            None => refusal,
-        }
+        Ok(self.finish(charged_before, now))
     }
 
     /// Whether the order may be charged now.
@@ -444,18 +423,20 @@ impl Job {
         Ok(Permission::of(settings.same_order, rival))
     }
 
-    /// A charge whose record is gone. It may have gone outside, when that was the acquirer.
-    fn past(&self, tx: &WriteTx<'_>, earlier: Earlier) -> rusqlite::Result<Past> {
-        Ok(self.past_outside(tx)?.unwrap_or_else(|| earlier.into()))
-    }
-
-    fn past_outside(&self, tx: &WriteTx<'_>) -> rusqlite::Result<Option<Past>> {
-        let known = operations::find(tx, self.app.books.places(), self.booking.operation)?;
-        let past = |known: Operation| {
-            let charge = charge_rows::read(tx, known.charge)?.life.charge;
-            Ok(Past::of(&known, &charge))
-        };
-        known.map(past).transpose()
+    /// The operation, from before its record expired: it answers for itself, whatever came after it. It may have gone
+    /// outside, when that was the acquirer.
+    fn past(&self, tx: &WriteTx<'_>) -> rusqlite::Result<Option<Past>> {
+        let (places, operation) = (self.app.books.places(), self.booking.operation);
+        if places.of_operation(tx, operation)?.is_empty() {
+            return Ok(None);
+        }
+        match operations::find(tx, places, operation)? {
+            Some(known) => {
+                let charge = charge_rows::read(tx, known.charge)?.life.charge;
+                Ok(Some(Past::of(&known, &charge)))
+            }
+            None => Ok(booking::find(tx, places, operation)?.map(Past::from)),
+        }
     }
 
     fn finish(&self, suspected_duplicate_of: Option<ChargeId>, now: Time) -> Finish {
@@ -484,10 +465,6 @@ impl Job {
             resource: None,
         }
     }
-}
-
-fn before(past: Past) -> Abort<Refusal> {
-    Abort::Refuse(Refusal::Before(Box::new(past)))
 }
 
 /// One charge as it is now.

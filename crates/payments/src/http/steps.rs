@@ -27,7 +27,7 @@ use super::{READERS, answer, books_problem, json, wire};
 use crate::acquirer::Kind;
 use crate::auth::Role;
 use crate::books::operations::{NewOperation, Via};
-use crate::books::{self, EntryKind, charge_rows, operations};
+use crate::books::{self, EntryKind, charge_rows, ledger, operations};
 use crate::charge::life::{Ended, Step};
 use crate::charge::request::{Capture, parse_step};
 use crate::charge::{ChargeId, RefundId, card};
@@ -307,15 +307,14 @@ impl Job {
             fingerprint: &self.fingerprint,
             request_id: self.request_id,
         };
-        operations::insert(tx, &new, claimed.now)?;
+        let row = operations::insert(tx, &new, claimed.position, claimed.now)?;
         standing.life.reserve(kind, amount);
         let entry: Option<EntryKind> = standing.life.end(kind, amount, Capture::Later, Ended::Done);
         charge_rows::update(tx, standing.row, &standing.life)?;
+        let operation = operations::at(tx, row)?;
         if let Some(entry) = entry {
-            charge_rows::book(tx, standing.row, entry, amount, claimed.now)?;
+            ledger::book(tx, self.app.books.places(), &operation.movement(entry), claimed.now)?;
         }
-        let operation = operations::find(tx, self.app.books.places(), claimed.id)?
-            .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         Ok(Told::of(&operation, &standing.life.charge))
     }
 }

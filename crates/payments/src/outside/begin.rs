@@ -289,7 +289,7 @@ impl Claiming {
         };
         let (row, charge) = charge_rows::insert(tx, &self.outside.places, &new, tx.now())?;
         let work = (Kind::Payment, 1, request.amount, request.capture);
-        let operation = self.insert(tx, &record, (row, &charge, None), work, outgoing)?;
+        let operation = self.insert(tx, (&record, tenant), (row, &charge, None), work, outgoing)?;
         self.opened(tx, record, Opened { operation, charge, outgoing: outgoing.clone() })
     }
 
@@ -311,9 +311,10 @@ impl Claiming {
             Err(problem) => return self.refuse_step(tx, record, &problem),
         };
         let number = operations::next_number(tx, standing.row, step.kind)?;
-        let Standing { row, life, reference, .. } = standing;
+        let Standing { row, tenant_number, life, reference, .. } = standing;
         let work = (step.kind, number, amount, Capture::Later);
-        let operation = self.insert(tx, &record, (row, &life.charge, reference), work, &outgoing)?;
+        let whose = (&*record, tenant_number);
+        let operation = self.insert(tx, whose, (row, &life.charge, reference), work, &outgoing)?;
         self.opened(tx, record, Opened { operation, charge: life.charge, outgoing })
     }
 
@@ -374,7 +375,7 @@ impl Claiming {
     fn insert(
         &self,
         tx: &WriteTx<'_>,
-        record: &Record,
+        (record, tenant_number): (&Record, TenantNumber),
         (row, charge, payment_reference): (ChargeRow, &Charge, Option<Box<str>>),
         (kind, number, amount, capture): (Kind, u32, Amount, Capture),
         outgoing: &Outgoing,
@@ -392,9 +393,10 @@ impl Claiming {
             request_id: self.request_id,
         };
         Ok(Operation {
-            row: operations::insert(tx, &new, tx.now())?,
+            row: operations::insert(tx, &new, tx.position_of_record(self.id), tx.now())?,
             id: self.id,
             tenant: record.tenant.clone(),
+            tenant_number,
             charge: row,
             charge_id: charge.id,
             kind,

@@ -20,7 +20,7 @@ use crate::acquirer::{Report, Standing};
 use crate::books::events::settled_detail;
 use crate::books::operations::{self, Change, Operation};
 use crate::books::webhooks::standing_word;
-use crate::books::{EventKind, OperationStanding, Reason, charge_rows, rulings};
+use crate::books::{EventKind, OperationStanding, Reason, charge_rows, ledger, rulings};
 use crate::charge::Charge;
 use crate::charge::life::{Ended, Life};
 use crate::http::told::{self, Told};
@@ -117,7 +117,7 @@ impl Outside {
         operations::update(tx, operation.row, change, now)?;
         charge_rows::update(tx, operation.charge, &life)?;
         if let Some(kind) = entry {
-            charge_rows::book(tx, operation.charge, kind, operation.amount, now)?;
+            ledger::book(tx, &self.places, &operation.movement(kind), now)?;
         }
         if change.sent_at.is_some() {
             return Ok(swap);

@@ -214,3 +214,38 @@ async fn a_reload_changes_who_is_let_in() {
     assert_eq!(service.payments.reload_api_keys().unwrap_err().line, Some(1));
     assert!(charge(&service, &new, "K1", B1).await.is_replayed(), "a broken file changes nothing");
 }
+
+/// The amounts in a tenant's list, page by page.
+async fn listed(service: &Service, api_key: &str, list: &str) -> Vec<u64> {
+    let (mut amounts, mut after) = (Vec::new(), String::new());
+    loop {
+        let path = format!("{list}?limit=60{after}");
+        let page = call(service, Method::GET, &path, api_key).await.json();
+        amounts.extend(page["data"].as_array().unwrap().iter().map(|item| item["amount"].as_u64().unwrap()));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => return amounts,
+        }
+    }
+}
+
+/// Rows are listed by the blocks they stand in: a busy tenant has some in every block, a quiet one in few.
+#[tokio::test]
+async fn p4_each_tenant_lists_its_own_newest_first_through_all_blocks() {
+    let mut keys = Keys::new();
+    let tenants: Vec<_> = ["busy", "quiet", "rare"].map(|name| keys.add(name, "charge,read")).into();
+    let (mut service, mut expected) = (keys.start().await, vec![Vec::new(); 3]);
+    for number in 1..=640_u64 {
+        let whose = if number % 300 == 0 { 2 } else { usize::from(number % 7 == 0) };
+        let body = format!(r#"{{"order_id":"o-{number}","amount":{number},"currency":"EUR"}}"#);
+        assert_eq!(charge(&service, &tenants[whose], &format!("K{number}"), &body).await.status, 201);
+        expected[whose].insert(0, number);
+        if number == 321 {
+            service = service.restart().await;
+        }
+    }
+    for (api_key, expected) in tenants.iter().zip(&expected) {
+        assert_eq!(listed(&service, api_key, "/v1/charges").await, *expected);
+        assert_eq!(listed(&service, api_key, "/v1/ledger/entries").await, *expected);
+    }
+}

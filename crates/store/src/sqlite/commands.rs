@@ -204,6 +204,8 @@ pub struct Claimed {
     pub attempt: AttemptId,
     /// The store's time of the claim and of the finish.
     pub now: Time,
+    /// Where the record will stand, and rows that are found through its index.
+    pub position: i64,
 }
 
 /// Claim, effect and finish in one commit.
@@ -254,19 +256,20 @@ where
     fn perform(&mut self, tx: &WriteTx<'_>, isolation: Isolation) -> Result<OneCommit<T>, Halt<T>> {
         let now = tx.now();
         let standing = tx.record(self.id)?;
+        let position = tx.next_record_position();
         let (claimed, place) = match standing {
-            None => (Record::claimed(self.id, self.claim.clone(), now), Place::Free),
+            None => (Record::claimed(self.id, self.claim.clone(), now), Place::Free { position }),
             Some(record) => {
                 check_owner(&record, &self.claim)?;
                 if !record.is_expired(now) {
                     return Ok(OneCommit::Conflict { record, now });
                 }
                 let claim = Change::Claim(self.claim.clone());
-                (kept(record.apply(claim, now))?, Place::Expired(record))
+                (kept(record.apply(claim, now))?, Place::Expired { before: record, position })
             }
         };
         let effect = &mut self.effect;
-        let context = Claimed { id: self.id, attempt: claimed.fence.attempt, now };
+        let context = Claimed { id: self.id, attempt: claimed.fence.attempt, now, position };
         let work = || {
             let finish = effect(tx, &context)?;
             let finished = kept(claimed.applied(Change::Finish(finish), now))?;

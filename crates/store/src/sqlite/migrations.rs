@@ -10,7 +10,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use unavez_core::time::Time;
 
-use super::digest_index::IndexSpec;
+use super::digest_index::{Guests, IndexSpec};
 use super::{OpenError, records};
 
 /// A numbered change of the schema.
@@ -33,6 +33,10 @@ pub struct Component {
     pub migrations: &'static [Migration],
     /// Indexes over digests of its tables; see [`DigestIndex`](super::DigestIndex).
     pub indexes: &'static [IndexSpec],
+    /// Rows of its tables that are found through the records' index; see [`SqliteStore::index_of_records`].
+    ///
+    /// [`SqliteStore::index_of_records`]: super::SqliteStore::index_of_records
+    pub guests: Option<Guests>,
 }
 
 /// What to do about migrations that a database lacks.
@@ -69,6 +73,7 @@ pub(super) const STORE: Component = Component {
         sql: include_str!("schema/migrations/0001_store.sql"),
     }],
     indexes: &[records::BY_ID],
+    guests: None,
 };
 
 const TABLE: &str = include_str!("schema/migrations_table.sql");
@@ -217,7 +222,7 @@ mod tests {
     const EDITED: Migration = Migration { sql: "create table a (z integer) strict", ..ONE };
 
     fn migrate(connection: &Connection, migrations: &'static [Migration], how: Migrate) -> String {
-        let component = Component { name: "shop", migrations, indexes: &[] };
+        let component = Component { name: "shop", migrations, indexes: &[], guests: None };
         match bring_up_to_date(connection, Path::new("m.db"), &[component], how, Time::from_micros(7)) {
             Ok(report) => report
                 .iter()

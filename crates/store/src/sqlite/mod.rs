@@ -73,7 +73,7 @@ use crate::{BoxFuture, Cursor, Due, Filter, Loaded, Page, Purged, Store, StoreEr
 
 pub use self::commands::Claimed;
 pub use self::copy::{Contents, Copied, CopyError, Progress, Target, Watch, copy};
-pub use self::digest_index::{Digest, DigestIndex, FindRows, IndexSpec};
+pub use self::digest_index::{Digest, DigestIndex, FindRows, Guests, IndexSpec};
 pub use self::error::{Abort, FinishInError, OpenError, SwapInError, TransactionError};
 pub use self::migrations::{AppliedMigration, Component, Migrate, Migration};
 pub use self::open::{Location, Options};
@@ -232,6 +232,14 @@ impl SqliteStore {
     #[must_use]
     pub fn index(&self, table: &str) -> Option<&DigestIndex> {
         self.shared.indexes.iter().find(|index| index.table() == table)
+    }
+
+    /// The index of records by their ids. A component's rows can be found through it too, if each is added in the
+    /// transaction that claims the record, at the record's position: [`Claimed::position`] or
+    /// [`WriteTx::position_of_record`]. Such rows are [`Guests`].
+    #[must_use]
+    pub fn index_of_records(&self) -> &DigestIndex {
+        &self.shared.by_id
     }
 
     /// Every migration of the database, by component and number.

@@ -29,7 +29,7 @@ const BUSY_WAIT: Duration = Duration::from_secs(10);
 /// Cached pages of the writer, in KiB: the inner pages of every index and what a large batch dirties. More does not
 /// help, the system's cache is as near; and in files below a gigabyte the library walks the whole cache at every commit
 /// that has split a page of an index.
-const WRITER_CACHE_KIB: i64 = 8 * 1024;
+const WRITER_CACHE_KIB: i64 = 2 * 1024;
 
 /// Cached pages of one reader, in KiB. Its reads come from the mapped file, so it caches little.
 const READER_CACHE_KIB: i64 = 4 * 1024;
@@ -160,9 +160,17 @@ pub(super) fn own(location: &Location, options: &Options, clock: &dyn Clock) -> 
 }
 
 /// Every index of the database, the records' first.
+///
+/// # Panics
+/// If two components have guests in the records' index.
 fn indexes(options: &Options) -> Vec<IndexSpec> {
     let components = std::iter::once(&STORE).chain(&options.components);
-    components.flat_map(|component| component.indexes).copied().collect()
+    let mut indexes: Vec<_> = components.flat_map(|component| component.indexes).copied().collect();
+    for guests in options.components.iter().filter_map(|component| component.guests) {
+        assert!(indexes[0].guests.is_none(), "one component has guests in the records' index");
+        indexes[0].guests = Some(guests);
+    }
+    indexes
 }
 
 struct Prepared {

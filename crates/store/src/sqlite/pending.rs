@@ -1,17 +1,18 @@
 //! What a batch has changed in the indexes so far: seen by its later commands, and by everybody once it is committed.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
-use super::digest_index::Digest;
+use super::digest_index::{Digest, DigestHasher};
 
 /// The changes of one batch, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     changes: Vec<EntryChange>,
-    /// Positions added and not removed again, by index and digest.
-    added: HashMap<(usize, Digest), Vec<i64>>,
+    /// Place among `changes` of the latest one, by index and digest.
+    latest: HashMap<(usize, Digest), usize, BuildHasherDefault<DigestHasher>>,
+    /// Entries added, by index.
     counts: Vec<usize>,
-    removed: usize,
 }
 
 /// An entry that comes or goes.
@@ -21,44 +22,54 @@ pub(super) struct EntryChange {
     pub(super) digest: Digest,
     pub(super) position: i64,
     pub(super) is_added: bool,
+    /// Place among the changes of the one before it that has the same index and digest.
+    earlier: Option<usize>,
 }
 
 impl Pending {
     pub(super) fn add(&mut self, index: usize, digest: Digest, position: i64) {
-        self.added.entry((index, digest)).or_default().push(position);
         if self.counts.len() <= index {
             self.counts.resize(index + 1, 0);
         }
         self.counts[index] += 1;
-        self.changes.push(EntryChange { index, digest, position, is_added: true });
+        self.change(index, digest, position, true);
     }
 
     pub(super) fn remove(&mut self, index: usize, digest: Digest, position: i64) {
-        if let Some(added) = self.added.get_mut(&(index, digest)) {
-            added.retain(|it| *it != position);
-        }
-        self.removed += 1;
-        self.changes.push(EntryChange { index, digest, position, is_added: false });
+        self.change(index, digest, position, false);
     }
 
-    /// Corrects what was found among committed rows.
+    fn change(&mut self, index: usize, digest: Digest, position: i64, is_added: bool) {
+        let earlier = self.latest.insert((index, digest), self.changes.len());
+        self.changes.push(EntryChange { index, digest, position, is_added, earlier });
+    }
+
+    /// Corrects what was found among committed rows. Positions grow, so the newest stays last.
     pub(super) fn correct(&self, index: usize, digest: &Digest, positions: &mut Vec<i64>) {
-        if self.removed > 0 {
-            positions.retain(|position| !self.removes(index, digest, *position));
+        for change in self.of(index, digest) {
+            // From the latest backwards: what an earlier one added may be gone by then.
+            if !change.is_added {
+                positions.retain(|position| *position != change.position);
+            } else if !self.removes(index, digest, change.position) {
+                positions.push(change.position);
+            }
         }
-        if let Some(added) = self.added.get(&(index, *digest)) {
-            positions.extend_from_slice(added);
-        }
+        positions.sort_unstable();
     }
 
     pub(super) fn removes(&self, index: usize, digest: &Digest, position: i64) -> bool {
-        self.removed > 0
-            && self.changes.iter().any(|change| {
-                !change.is_added
-                    && change.index == index
-                    && change.position == position
-                    && change.digest == *digest
-            })
+        self.of(index, digest).any(|change| !change.is_added && change.position == position)
+    }
+
+    /// The position added last.
+    pub(super) fn newest(&self, index: usize, digest: &Digest) -> Option<i64> {
+        self.of(index, digest).find(|change| change.is_added).map(|change| change.position)
+    }
+
+    /// The changes of one digest, latest first.
+    fn of(&self, index: usize, digest: &Digest) -> impl Iterator<Item = &EntryChange> {
+        let latest = self.latest.get(&(index, *digest)).copied();
+        std::iter::successors(latest, |place| self.changes[*place].earlier).map(|place| &self.changes[place])
     }
 
     /// How many entries this batch adds to an index.
@@ -75,18 +86,12 @@ impl Pending {
     pub(super) fn undo_to(&mut self, mark: usize) {
         while self.changes.len() > mark {
             let Some(change) = self.changes.pop() else { return };
-            let added = self.added.entry((change.index, change.digest)).or_default();
+            match change.earlier {
+                Some(earlier) => self.latest.insert((change.index, change.digest), earlier),
+                None => self.latest.remove(&(change.index, change.digest)),
+            };
             if change.is_added {
-                added.retain(|it| *it != change.position);
                 self.counts[change.index] -= 1;
-            } else {
-                self.removed -= 1;
-                let was_added = self.changes.iter().any(|earlier| {
-                    earlier.is_added && earlier.index == change.index && earlier.position == change.position
-                });
-                if was_added {
-                    added.push(change.position);
-                }
             }
         }
     }
@@ -118,7 +123,9 @@ mod tests {
         pending.add(0, [1; 16], 8);
         assert_eq!((seen(&pending, &[3]), pending.added_to(0)), (vec![8], 2));
 
+        assert_eq!(pending.newest(0, &[1; 16]), Some(8));
         pending.undo_to(mark);
+        assert_eq!(pending.newest(0, &[1; 16]), Some(7));
         assert_eq!((seen(&pending, &[3]), pending.added_to(0)), (vec![3, 7], 1));
     }
 }

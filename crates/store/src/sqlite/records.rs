@@ -26,6 +26,7 @@ pub(super) const BY_ID: IndexSpec = IndexSpec {
     table: "idempotency_records_by_id",
     rows_after: include_str!("sql/records_after.sql"),
     entry: |row| Ok((row.get(0)?, row.get(1)?)),
+    guests: None,
 };
 
 /// The record with this id, which stands in one of these rows if there is one.

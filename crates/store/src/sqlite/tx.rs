@@ -37,8 +37,12 @@ pub struct WriteTx<'a> {
     by_id: &'a DigestIndex,
     changes: RefCell<Changes>,
     pending: RefCell<Pending>,
+    hooks: RefCell<Vec<Hook>>,
     trouble: Cell<Option<Trouble>>,
 }
+
+/// What is to be done after a commit.
+pub(super) type Hook = Box<dyn FnOnce() + Send>;
 
 /// Why nothing of a batch may be committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +106,7 @@ impl<'a> WriteTx<'a> {
             by_id: &shared.by_id,
             changes: RefCell::default(),
             pending: RefCell::default(),
+            hooks: RefCell::default(),
             trouble: Cell::new(None),
         }
     }
@@ -133,16 +138,36 @@ impl<'a> WriteTx<'a> {
         index.next_position()
     }
 
+    /// Where a row belongs that is found through the records' index: at the position of the record that this batch claimed
+    /// under `id`, or, if none was, at a new one.
+    #[must_use]
+    pub fn position_of_record(&self, id: RecordId) -> i64 {
+        let claimed = self.pending.borrow().newest(self.by_id.number(), id.as_bytes());
+        claimed.unwrap_or_else(|| {
+            let position = self.next_position(self.by_id);
+            self.index_row(self.by_id, *id.as_bytes(), position);
+            position
+        })
+    }
+
+    /// Runs `then` on the writer's thread once what this work does is committed, and never if it is not.
+    pub fn when_committed(&self, then: impl FnOnce() + Send + 'static) {
+        self.hooks.borrow_mut().push(Box::new(then));
+    }
+
     /// Enters a new row in an index. Its position is above all earlier ones.
     pub fn index_row(&self, index: &DigestIndex, digest: Digest, position: i64) {
         self.pending.borrow_mut().add(index.number(), digest, position);
     }
 
-    /// Takes a row that is deleted out of an index.
+    /// Takes a row that is deleted out of an index, unless a guest stands at its position.
     ///
     /// # Errors
     /// The library's.
     pub fn unindex_row(&self, index: &DigestIndex, digest: &Digest, position: i64) -> rusqlite::Result<()> {
+        if index.has_guest(self.connection, position)? {
+            return Ok(());
+        }
         if index.may_be_filed(digest) {
             self.connection.prepare_cached(index.delete_statement())?.execute((digest, position))?;
         }
@@ -165,7 +190,7 @@ impl<'a> WriteTx<'a> {
     /// Runs `work` so that its refusal or panic undoes what it did, and only that.
     pub(super) fn isolated<T, E>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, Undone<E>> {
         self.changes.borrow_mut().overwritten.clear();
-        let mark = self.pending.borrow().mark();
+        let (mark, hooks) = (self.pending.borrow().mark(), self.hooks.borrow().len());
         self.step("savepoint work").map_err(Undone::Sql)?;
         let undone = match catch_unwind(AssertUnwindSafe(work)) {
             Ok(Ok(done)) => match self.step("release work") {
@@ -177,6 +202,7 @@ impl<'a> WriteTx<'a> {
         };
         self.undo();
         self.pending.borrow_mut().undo_to(mark);
+        self.hooks.borrow_mut().truncate(hooks);
         Err(undone)
     }
 
@@ -229,16 +255,20 @@ impl<'a> WriteTx<'a> {
 
     /// What was done, to be remembered once it is committed.
     pub(super) fn into_done(self) -> Done {
-        Done { records: self.changes.into_inner().records, entries: self.pending.into_inner() }
+        Done {
+            records: self.changes.into_inner().records,
+            entries: self.pending.into_inner(),
+            hooks: self.hooks.into_inner(),
+        }
     }
 
     /// Writes a record in its place.
     pub(super) fn write(&self, record: Record, place: Place) -> rusqlite::Result<Arc<Record>> {
         match place {
-            Place::Free => self.insert(&record)?,
-            Place::Expired(before) => {
+            Place::Free { position } => self.insert(&record, position)?,
+            Place::Expired { before, position } => {
                 self.remove(&before)?;
-                self.insert(&record).inspect_err(|_| self.fall())?;
+                self.insert(&record, position).inspect_err(|_| self.fall())?;
             }
             Place::Held(before) => {
                 let positions = self.find_rows(self.by_id, record.id.as_bytes())?;
@@ -252,8 +282,12 @@ impl<'a> WriteTx<'a> {
         Ok(record)
     }
 
-    fn insert(&self, record: &Record) -> rusqlite::Result<()> {
-        let position = self.next_position(self.by_id);
+    /// A position for a record that is about to be claimed.
+    pub(super) fn next_record_position(&self) -> i64 {
+        self.next_position(self.by_id)
+    }
+
+    fn insert(&self, record: &Record, position: i64) -> rusqlite::Result<()> {
         records::insert(self.connection, record, position)?;
         self.index_row(self.by_id, *record.id.as_bytes(), position);
         Ok(())
@@ -291,14 +325,15 @@ impl<'a> WriteTx<'a> {
 pub(super) struct Done {
     pub(super) records: HashMap<RecordId, Option<Arc<Record>>, BuildHasherDefault<DigestHasher>>,
     pub(super) entries: Pending,
+    pub(super) hooks: Vec<Hook>,
 }
 
 /// What a record is written over.
 pub(super) enum Place {
     /// Nothing.
-    Free,
-    /// An expired record of the same key.
-    Expired(Arc<Record>),
+    Free { position: i64 },
+    /// An expired record of the same key, which gives way to one at another position.
+    Expired { before: Arc<Record>, position: i64 },
     /// The same record, with this fence.
     Held(Fence),
 }
@@ -319,9 +354,13 @@ pub fn swap_in(
     let starts_anew = matches!(change, Change::Claim(_));
     let verdict = judge(id, before.as_deref(), expected, change, now)?;
     match (verdict, before) {
-        (Verdict::Keep(record), None) => Ok(Swap::Swapped { record: tx.write(record, Place::Free)?, now }),
+        (Verdict::Keep(record), None) => {
+            let place = Place::Free { position: tx.next_record_position() };
+            Ok(Swap::Swapped { record: tx.write(record, place)?, now })
+        }
         (Verdict::Keep(record), Some(before)) if starts_anew => {
-            Ok(Swap::Swapped { record: tx.write(record, Place::Expired(before))?, now })
+            let place = Place::Expired { before, position: tx.next_record_position() };
+            Ok(Swap::Swapped { record: tx.write(record, place)?, now })
         }
         (Verdict::Keep(record), Some(before)) => {
             Ok(Swap::Swapped { record: tx.write(record, Place::Held(before.fence))?, now })

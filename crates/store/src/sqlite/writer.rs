@@ -222,6 +222,7 @@ impl Writer {
         self.batch += 1;
         self.clerk.committed(done.entries, &filed);
         self.remember(done.records);
+        done.hooks.into_iter().for_each(|then| then());
         self.shared.count_commit(batch.len(), started.elapsed());
         Ok(())
     }

@@ -244,6 +244,7 @@ const BY_ID: IndexSpec = IndexSpec {
     table: "idempotency_records_by_id",
     rows_after: "select id, position from idempotency_records where position > ?1",
     entry: |row| Ok((row.get(0)?, row.get(1)?)),
+    guests: None,
 };
 
 #[tokio::test]

@@ -207,7 +207,7 @@ async fn migrations_of_a_component_are_applied_once_and_reported() {
     let folder = Folder::new();
     let options = |migrate| Options {
         migrate,
-        components: vec![Component { name: "shop", migrations: SHOP, indexes: &[] }],
+        components: vec![Component { name: "shop", migrations: SHOP, indexes: &[], guests: None }],
         ..Options::default()
     };
     let check = "database FILE is older than this program: migration 0 of store, needed 1";

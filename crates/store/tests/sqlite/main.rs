@@ -8,6 +8,7 @@ mod clocks;
 mod copies;
 mod files;
 mod growth;
+mod guests;
 mod one_commit;
 mod processes;
 mod support;

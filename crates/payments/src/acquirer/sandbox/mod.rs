@@ -64,6 +64,7 @@ const COMPONENT: Component = Component {
         sql: include_str!("schema/0001_executions_and_events.sql"),
     }],
     indexes: &[],
+    guests: None,
 };
 
 /// A sandbox acquirer. Clones share it.

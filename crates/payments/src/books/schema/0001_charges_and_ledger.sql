@@ -10,10 +10,10 @@ create table tenants (
 
 -- One row per operation that charges, declined ones included. It outlives the idempotency record and answers for it.
 create table charges (
-    -- Order of commits: appends at the table's end.
+    -- Order of commits: appends at the table's end. The position of the idempotency record it came with.
     id integer primary key,
     -- First 16 bytes of the hash of (realm, tenant, key): also the id of the idempotency record. Unique: the one writer
-    -- looks it up before it adds a row. Found through charges_by_operation.
+    -- looks it up before it adds a row. Found through idempotency_records_by_id, which keeps its entry for ever.
     operation blob not null check (length(operation) = 16),
     tenant integer not null,
     -- The caller's order; not unique, since an order may be paid in parts.
@@ -40,15 +40,8 @@ create table charges (
     check ((status = 'captured') = (amount_captured > 0))
 ) strict;
 
--- The trees of charges by operation, and by a hash of tenant and order. Filed in bulk and in the order of their digests,
--- since a page for each charge would be most of what a commit writes; see unavez_indexes.
-create table charges_by_operation (
-    digest blob not null check (length(digest) = 16),
-    -- charges.id
-    position integer not null,
-    primary key (digest, position)
-) strict, without rowid;
-
+-- The tree of charges by a hash of tenant and order. Filed in bulk and in the order of digests, since a page for each
+-- charge would be most of what a commit writes; see unavez_indexes.
 create table charges_by_order (
     digest blob not null check (length(digest) = 16),
     -- charges.id
@@ -56,8 +49,12 @@ create table charges_by_order (
     primary key (digest, position)
 ) strict, without rowid;
 
--- A tenant's charges, newest first. Grows at its end.
-create index charges_by_tenant on charges (tenant);
+-- In which blocks of 256 numbers (charges.id / 256) a tenant has charges: its list walks through those, newest first.
+create table charge_blocks (
+    tenant integer not null,
+    block integer not null check (block >= 0),
+    primary key (tenant, block)
+) strict, without rowid;
 
 -- The few that did not simply succeed. (Every charge through an acquirer outside begins as created: those are found through
 -- their operations, which are under way or released.)
@@ -86,8 +83,12 @@ create table ledger_entries (
 -- A charge's entries. Grows at its end, apart from later captures and refunds.
 create unique index ledger_entries_by_charge on ledger_entries (charge, number);
 
--- A tenant's entries, newest first. Grows at its end.
-create index ledger_entries_by_tenant on ledger_entries (tenant);
+-- In which blocks of 256 numbers (ledger_entries.id / 256) a tenant has entries.
+create table ledger_entry_blocks (
+    tenant integer not null,
+    block integer not null check (block >= 0),
+    primary key (tenant, block)
+) strict, without rowid;
 
 create trigger ledger_entries_are_never_changed before update on ledger_entries
 begin

@@ -43,10 +43,9 @@ end;
 -- acquirer outside, and every capture, void and refund with the ledger. It outlives the idempotency record and answers for
 -- it; a row is never deleted.
 create table operations (
-    -- Order of claims.
+    -- Order of claims. The position of the idempotency record it came with; a payment's is its charge's.
     id integer primary key,
-    -- The operation's id, and the idempotency record's. Unique: a payment has it from its charge, and is found through
-    -- that; the others have operations_of_steps.
+    -- The operation's id, and the idempotency record's. Unique, and found, as a charge's.
     operation blob not null check (length(operation) = 16),
     -- charges.id: the charge that a payment makes and the others belong to.
     charge integer not null,
@@ -91,10 +90,6 @@ create table operations (
     check (captures_at_once is null or captures_at_once = 0 or captures_at_once = 1),
     check (account is not null or standing = 'done')
 ) strict;
-
--- Captures, voids and refunds by their ids. Payments are not in it: a page of a tree for each is what the charge's own index
--- avoids.
-create unique index operations_of_steps on operations (operation) where kind <> 'payment';
 
 create unique index operations_of_charge on operations (charge, kind, number);
 

@@ -7,7 +7,7 @@ select
         where charge = ?1 and (kind = 'capture' or kind = 'void')
             and (standing = 'open' or standing = 'unknown' or standing = 'pending')
     ),
-    payment.account, payment.reference
+    payment.account, payment.reference, charges.tenant
 from charges
 join tenants on tenants.id = charges.tenant
 left join operations as payment on payment.charge = charges.id and payment.kind = 'payment' and payment.number = 1

@@ -1,7 +1,8 @@
 select
-    operation, order_id, amount, currency, status, amount_captured, amount_refunded, created_at, metadata, suspected_duplicate_of,
-    next_action
-from charges
-where tenant = ?1 and id < ?2
-order by id desc
+    charges.operation, charges.order_id, charges.amount, charges.currency, charges.status, charges.amount_captured,
+    charges.amount_refunded, charges.created_at, charges.metadata, charges.suspected_duplicate_of, charges.next_action
+from charge_blocks as listed
+cross join charges on charges.id between listed.block * 256 and listed.block * 256 + 255
+where listed.tenant = ?1 and listed.block <= ?2 / 256 and charges.tenant = ?1 and charges.id < ?2
+order by listed.block desc, charges.id desc
 limit ?3

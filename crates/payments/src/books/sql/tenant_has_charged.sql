@@ -1,1 +1,1 @@
-select exists (select 1 from charges where tenant = (select id from tenants where name = ?1))
+select exists (select 1 from charge_blocks where tenant = (select id from tenants where name = ?1))

@@ -88,6 +88,7 @@ impl Clerk {
     /// Begins what needs the file as it was committed.
     pub(in crate::sqlite) fn start(&mut self) {
         for desk in &mut self.desks {
+            desk.index.write().expect(desk.generation());
             desk.begin_scan();
         }
     }
@@ -98,6 +99,7 @@ impl Clerk {
             desk.leaving = Leaving::Nothing;
             desk.index.recall(connection, &desk.spec)?;
             desk.filter = None;
+            desk.index.write().expect(desk.generation());
             desk.begin_scan();
         }
         Ok(())
@@ -199,7 +201,11 @@ impl Desk {
     }
 
     fn let_leave(&self) -> Leaving {
-        let (mut entries, upto) = self.index.write().let_leave();
+        let (mut entries, upto) = {
+            let mut memory = self.index.write();
+            memory.expect(self.generation());
+            memory.let_leave()
+        };
         let sorted = thread::spawn(move || {
             entries.sort_unstable();
             entries

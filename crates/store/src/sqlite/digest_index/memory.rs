@@ -5,6 +5,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::Digest;
 
+/// A generation has begun in earnest with this part of its entries: small stores stay small.
+const BEGUN_PART: usize = 64;
+
 /// Entries by digest. Most digests have one row.
 type Entries = HashMap<Digest, Positions, BuildHasherDefault<DigestHasher>>;
 
@@ -17,11 +20,18 @@ enum Positions {
 }
 
 /// Three generations: growing, on its way into the tree, and there.
+///
+/// A map of a hundred thousand entries that grows by doubling moves each of them, and its new pages are cleared by the
+/// system, while callers wait. So a generation that has begun gets room for all of it, and the next one gets its map.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     growing: Entries,
     leaving: Entries,
     filed: Entries,
+    /// Empty, and as large as the generation that had it.
+    spare: Entries,
+    /// About as many entries as a generation has.
+    generation: usize,
     /// Entries of all rows after it are in memory.
     kept_from: i64,
     /// Entries of all rows up to it are in the tree.
@@ -34,9 +44,19 @@ impl Memory {
         Self { kept_from: filed_to, filed_to, newest_position: filed_to, ..Self::default() }
     }
 
+    /// Expects generations of about this many entries.
+    pub(super) fn expect(&mut self, generation: usize) {
+        self.generation = generation;
+    }
+
+    /// Adds an entry, once.
     pub(super) fn add(&mut self, digest: Digest, position: i64) {
         debug_assert!(position > self.filed_to, "positions grow");
         self.newest_position = self.newest_position.max(position);
+        let length = self.growing.len();
+        if length == self.growing.capacity() && length >= self.generation / BEGUN_PART {
+            self.growing.reserve(self.generation.saturating_sub(length));
+        }
         add_to(&mut self.growing, digest, position);
     }
 
@@ -87,7 +107,7 @@ impl Memory {
     /// What has grown is to leave: its entries, unsorted, and the newest position among them.
     pub(super) fn let_leave(&mut self) -> (Vec<(Digest, i64)>, i64) {
         debug_assert!(self.leaving.is_empty(), "one generation leaves at a time");
-        self.leaving = std::mem::take(&mut self.growing);
+        self.leaving = std::mem::replace(&mut self.growing, std::mem::take(&mut self.spare));
         let mut entries = Vec::with_capacity(self.leaving.len());
         for (digest, positions) in &self.leaving {
             match positions {
@@ -102,7 +122,8 @@ impl Memory {
     pub(super) fn have_left(&mut self, filed_to: i64) {
         self.kept_from = self.filed_to;
         self.filed_to = filed_to;
-        self.filed = std::mem::take(&mut self.leaving);
+        self.spare = std::mem::replace(&mut self.filed, std::mem::take(&mut self.leaving));
+        self.spare.clear();
     }
 }
 
@@ -110,7 +131,9 @@ fn add_to(entries: &mut Entries, digest: Digest, position: i64) {
     match entries.entry(digest) {
         std::collections::hash_map::Entry::Vacant(entry) => drop(entry.insert(Positions::One(position))),
         std::collections::hash_map::Entry::Occupied(mut entry) => match entry.get_mut() {
+            Positions::Many(positions) if positions.contains(&position) => {}
             Positions::Many(positions) => positions.push(position),
+            Positions::One(one) if *one == position => {}
             Positions::One(one) => {
                 let both = Box::new(vec![*one, position]);
                 entry.insert(Positions::Many(both));

@@ -46,6 +46,18 @@ pub struct IndexSpec {
     pub rows_after: &'static str,
     /// Reads digest and position from a row of that statement.
     pub entry: fn(&Row<'_>) -> rusqlite::Result<(Digest, i64)>,
+    /// Rows of other tables that are found through it.
+    pub guests: Option<Guests>,
+}
+
+/// Rows of other tables that share an index: under the same digests, and at the positions of the rows that they came with.
+/// They outlive those.
+#[derive(Clone, Copy, Debug)]
+pub struct Guests {
+    /// Selects digest and position of those whose position is above `?1`, in any order.
+    pub rows_after: &'static str,
+    /// Selects whether one stands at the position `?1`.
+    pub stand_at: &'static str,
 }
 
 /// An index of an open database. Cheap to clone; clones are the same index.
@@ -144,6 +156,12 @@ impl DigestIndex {
         &self.inner.statements.delete
     }
 
+    /// Whether a row of another table is found through the entry of this position.
+    pub(super) fn has_guest(&self, connection: &Connection, position: i64) -> rusqlite::Result<bool> {
+        let Some(guests) = self.inner.spec.guests else { return Ok(false) };
+        connection.prepare_cached(guests.stand_at)?.query_row([position], |row| row.get(0))
+    }
+
     /// Whether the tree may hold an entry of this digest.
     pub(super) fn may_be_filed(&self, digest: &Digest) -> bool {
         self.read().may_be_filed(digest)
@@ -237,9 +255,11 @@ impl Beside {
             Some(position) => position,
             None => filed_to(connection, spec.table)?,
         };
-        for entry in connection.prepare_cached(spec.rows_after)?.query_map([up_to], spec.entry)? {
-            let (digest, position) = entry?;
-            self.rows.entry(digest).or_default().push(position);
+        for (digest, position) in rows_after(connection, spec, up_to)? {
+            let rows = self.rows.entry(digest).or_default();
+            if !rows.contains(&position) {
+                rows.push(position);
+            }
             up_to = up_to.max(position);
         }
         self.up_to = Some(up_to);
@@ -273,11 +293,25 @@ impl FindRows for Connection {
 fn read_memory(connection: &Connection, spec: &IndexSpec) -> rusqlite::Result<Memory> {
     let filed_to = filed_to(connection, spec.table)?;
     let mut memory = Memory::new(filed_to);
-    for entry in connection.prepare_cached(spec.rows_after)?.query_map([filed_to], spec.entry)? {
-        let (digest, position) = entry?;
+    for (digest, position) in rows_after(connection, spec, filed_to)? {
         memory.add(digest, position);
     }
     Ok(memory)
+}
+
+/// Entries of the rows after a position, guests' included: those may name a row's entry a second time.
+fn rows_after(
+    connection: &Connection,
+    spec: &IndexSpec,
+    position: i64,
+) -> rusqlite::Result<Vec<(Digest, i64)>> {
+    let mut entries = Vec::new();
+    for sql in std::iter::once(spec.rows_after).chain(spec.guests.map(|guests| guests.rows_after)) {
+        for entry in connection.prepare_cached(sql)?.query_map([position], spec.entry)? {
+            entries.push(entry?);
+        }
+    }
+    Ok(entries)
 }
 
 fn filed_to(connection: &Connection, table: &str) -> rusqlite::Result<i64> {

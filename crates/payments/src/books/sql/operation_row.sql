@@ -1,0 +1,1 @@
+select id from operations where id = ?2 and operation = ?1

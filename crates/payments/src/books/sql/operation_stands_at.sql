@@ -1,0 +1,1 @@
+select exists (select 1 from charges where id = ?1) or exists (select 1 from operations where id = ?1)

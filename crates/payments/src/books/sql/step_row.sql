@@ -1,1 +1,0 @@
-select id from operations where operation = ?1 and kind <> 'payment'
