@@ -9,17 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
-use unavez_core::answer::Conclusion;
-use unavez_core::identity::{OperationId, RecordId, Tenant};
+use unavez_core::identity::{RecordId, Tenant};
 use unavez_core::key::Key;
-use unavez_core::record::{Exposure, Record, State};
-use unavez_core::time::Time;
+use unavez_core::record::{Exposure, Record};
 use unavez_store::sqlite::{Component, FindRows, Migration, SqliteStore};
 use unavez_store::{Filter, Store, StoreError};
 
-use crate::charge::{Charge, ChargeId, RefundId, Status};
+use crate::charge::{Charge, ChargeId, RefundId};
 use crate::http::told::Past;
-use crate::money::{Amount, Currency};
+use crate::money::Currency;
 use operations::Operation;
 
 pub(crate) mod anomalies;
@@ -29,7 +27,9 @@ pub(crate) mod charge_rows;
 pub(crate) mod events;
 mod history;
 mod holdings;
+mod key_status;
 pub(crate) mod ledger;
+mod lists;
 pub(crate) mod operations;
 mod places;
 pub(crate) mod reckoning;
@@ -48,6 +48,11 @@ pub use history::{
     operations_of_charge_on, undecided_on,
 };
 pub use holdings::{Holdings, holdings_on};
+pub use key_status::KeyStatus;
+pub use ledger::{Account, Entry, EntryId, EntryKind};
+use ledger::{entry_position, list_entries, list_entries_of};
+pub use lists::{ChargeFilter, Marked, PAGE_MAX, Page};
+use lists::{list_charges, one_more_than, page, position_of};
 pub use operations::OperationStanding;
 pub use places::Places;
 use places::first_of;
@@ -74,9 +79,6 @@ pub const COMPONENT: Component = Component {
     guests: Some(places::GUESTS),
 };
 
-/// Most items of one page.
-pub const PAGE_MAX: usize = 100;
-
 /// Questions about the books. Cheap to clone.
 #[derive(Clone)]
 pub struct Books {
@@ -84,81 +86,6 @@ pub struct Books {
     places: Places,
     timeout: Duration,
     audit: Arc<Audit>,
-}
-
-/// One page of a list, newest first. `next` is the last item's id where there is more: what `after` takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page<T, Id> {
-    /// At most as many as were asked for.
-    pub items: Vec<T>,
-    /// Where the next page starts.
-    pub next: Option<Id>,
-}
-
-/// Which charges. Every part narrows the list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChargeFilter {
-    /// Only this order's.
-    pub order_id: Option<Box<str>>,
-    /// Only those that stand so.
-    pub status: Option<Status>,
-}
-
-/// Charges that somebody looks for, whatever their status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Marked {
-    /// An attempt ended, and nobody knows how.
-    Unknown,
-    /// Something of it was paid back.
-    Refunded,
-    /// Its order was charged before under another key.
-    SuspectedDuplicate,
-}
-
-/// A line of the ledger: one account debited and another credited with the same amount.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its id, which names its charge.
-    pub id: EntryId,
-    /// Why money moved.
-    pub kind: EntryKind,
-    /// Whose account pays.
-    pub debit: Account,
-    /// Whose account gets it.
-    pub credit: Account,
-    /// How much.
-    pub amount: Amount,
-    /// In which currency.
-    pub currency: Currency,
-    /// When.
-    pub created_at: Time,
-}
-
-/// `le_`, the digits of the charge's id, and which of the charge's entries it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct EntryId {
-    /// The charge whose money moved.
-    pub charge: ChargeId,
-    /// Counted from 1.
-    pub number: u32,
-}
-
-/// Why money moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EntryKind {
-    /// From the customer to the merchant.
-    Capture,
-    /// Back again.
-    Refund,
-}
-
-/// One side of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Account {
-    /// Who pays.
-    Customer,
-    /// Who is paid.
-    Merchant,
 }
 
 /// One currency of a tenant's ledger.
@@ -174,33 +101,6 @@ pub struct CurrencySummary {
     pub refunded: i128,
     /// Whether the ledger's entries and the charges, each summed up by itself, say the same.
     pub balanced: bool,
-}
-
-/// What the owner of a key may know of its record (P22).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyStatus {
-    /// The key.
-    pub key: Key,
-    /// The state's name on the wire.
-    pub state: &'static str,
-    /// What became of the operation, once that is known.
-    pub outcome: Option<Conclusion>,
-    /// Attempts started so far.
-    pub attempts: u32,
-    /// When the key was claimed.
-    pub created_at: Time,
-    /// When the outcome became known.
-    pub finished_at: Option<Time>,
-    /// When the answer stops being repeated.
-    pub expires_at: Option<Time>,
-    /// HTTP status of the first answer.
-    pub status: Option<u16>,
-    /// What the operation made.
-    pub resource_id: Option<Box<str>>,
-    /// The operation's name at outside systems.
-    pub operation_id: OperationId,
-    /// What was found about the operation that does not fit and needs a person: the reasons, oldest first (P27).
-    pub findings: Vec<Reason>,
 }
 
 /// Why a question has no answer.
@@ -446,177 +346,8 @@ pub(crate) fn past(
     Ok(Some(Past::of(&known, &charge)))
 }
 
-/// Whether there is a next page shows in one row more than the page holds.
-fn one_more_than(limit: usize) -> u32 {
-    u32::try_from(limit + 1).expect("pages are small")
-}
-
 fn operation(id: ChargeId) -> RecordId {
     id.operation_id().record_id()
-}
-
-/// The row number a list starts below; `None`: the item it should start after is not there.
-fn position_of<Id>(
-    after: Option<Id>,
-    find: impl FnOnce(Id) -> rusqlite::Result<Option<i64>>,
-) -> rusqlite::Result<Option<i64>> {
-    match after {
-        None => Ok(Some(i64::MAX)),
-        Some(id) => find(id),
-    }
-}
-
-fn list_charges(
-    connection: &Connection,
-    places: &Places,
-    tenant: TenantNumber,
-    filter: &ChargeFilter,
-    before: i64,
-    rows: u32,
-) -> rusqlite::Result<Vec<Charge>> {
-    let status = filter.status.map(Status::as_str);
-    match (&filter.order_id, filter.status) {
-        (Some(order_id), _) => {
-            let mut find = connection.prepare_cached(include_str!("sql/find_charge_of_order.sql"))?;
-            let positions = places.of_order(connection, tenant, order_id)?.into_iter().rev();
-            let charges = positions.filter(|position| *position < before).filter_map(|position| {
-                find.query_row((tenant, order_id, status, position), rows::charge).optional().transpose()
-            });
-            charges.take(rows as usize).collect()
-        }
-        (None, None) => {
-            let mut list = connection.prepare_cached(include_str!("sql/list_charges.sql"))?;
-            list.query_map((tenant, before, rows), rows::charge)?.collect()
-        }
-        (None, Some(Status::Captured)) => {
-            let mut list = connection.prepare_cached(include_str!("sql/list_charges_captured.sql"))?;
-            list.query_map((tenant, before, rows), rows::charge)?.collect()
-        }
-        (None, Some(Status::Created)) => {
-            let mut list = connection.prepare_cached(include_str!("sql/list_charges_created.sql"))?;
-            list.query_map((tenant, before, rows), rows::charge)?.collect()
-        }
-        (None, Some(_)) => {
-            let mut list = connection.prepare_cached(include_str!("sql/list_charges_with_status.sql"))?;
-            list.query_map((tenant, before, rows, status), rows::charge)?.collect()
-        }
-    }
-}
-
-fn list_entries(
-    connection: &Connection,
-    tenant: TenantNumber,
-    before: i64,
-    rows: u32,
-) -> rusqlite::Result<Vec<Entry>> {
-    let mut list = connection.prepare_cached(include_str!("sql/list_entries.sql"))?;
-    list.query_map((tenant, before, rows), rows::entry)?.collect()
-}
-
-/// The entries of the charge that stands in this row.
-fn list_entries_of(
-    connection: &Connection,
-    tenant: TenantNumber,
-    charge: i64,
-    before: i64,
-    rows: u32,
-) -> rusqlite::Result<Vec<Entry>> {
-    let mut list = connection.prepare_cached(include_str!("sql/list_entries_of_charge.sql"))?;
-    list.query_map((tenant, before, rows, charge), rows::entry)?.collect()
-}
-
-fn entry_position(connection: &Connection, charge: i64, number: u32) -> rusqlite::Result<Option<i64>> {
-    let mut find = connection.prepare_cached(include_str!("sql/entry_position.sql"))?;
-    find.query_row((charge, number), |row| row.get(0)).optional()
-}
-
-/// Makes a page of up to one item more than it may hold. `found` is `None` twice over: for a tenant without books, and
-/// for a position that is not there.
-#[expect(clippy::option_option, reason = "the outer layer is the tenant, the inner one the position")]
-fn page<T, Id>(
-    found: Option<Option<Vec<T>>>,
-    limit: usize,
-    id: impl Fn(&T) -> Id,
-) -> Result<Page<T, Id>, BooksError> {
-    let mut items = found.unwrap_or(Some(Vec::new())).ok_or(BooksError::UnknownPosition)?;
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next = items.last().filter(|_| more).map(id);
-    Ok(Page { items, next })
-}
-
-impl KeyStatus {
-    fn of(record: &Record) -> Self {
-        let mut status = Self {
-            key: record.key.clone(),
-            state: record.state.name(),
-            outcome: None,
-            attempts: record.attempts,
-            created_at: record.created_at,
-            finished_at: None,
-            expires_at: None,
-            status: None,
-            resource_id: None,
-            operation_id: record.id.operation_id(),
-            findings: Vec::new(),
-        };
-        if let State::Finished { at, expires_at, conclusion, answer, resource } = &record.state {
-            status.outcome = Some(*conclusion);
-            status.finished_at = Some(*at);
-            status.expires_at = Some(*expires_at);
-            status.status = Some(answer.status);
-            status.resource_id = resource.clone();
-        }
-        status
-    }
-}
-
-impl EntryId {
-    /// Reads `le_`, 32 hex digits, `_` and a number.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let (digits, number) = text.strip_prefix("le_")?.split_once('_')?;
-        let charge = ChargeId::parse(&["ch_", digits].concat())?;
-        let id = Self { charge, number: number.parse().ok()? };
-        // Only the one spelling: `+1` and `01` also parse as numbers.
-        (id.to_string() == text).then_some(id)
-    }
-}
-
-impl fmt::Display for EntryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "le_{}_{}", operation(self.charge), self.number)
-    }
-}
-
-impl EntryKind {
-    /// The word on the wire and in stored rows.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Capture => "capture",
-            Self::Refund => "refund",
-        }
-    }
-
-    fn parse(word: &str) -> Option<Self> {
-        [Self::Capture, Self::Refund].into_iter().find(|kind| kind.as_str() == word)
-    }
-}
-
-impl Account {
-    /// The word on the wire and in stored rows.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Customer => "customer",
-            Self::Merchant => "merchant",
-        }
-    }
-
-    fn parse(word: &str) -> Option<Self> {
-        [Self::Customer, Self::Merchant].into_iter().find(|account| account.as_str() == word)
-    }
 }
 
 impl fmt::Display for BooksError {
