@@ -2,7 +2,7 @@
 
 use crate::support::{folder, run};
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 27] = [
     "",
     "serve",
     "acquirer",
@@ -11,6 +11,8 @@ const COMMANDS: [&str; 25] = [
     "lab accept",
     "lab break",
     "lab day",
+    "lab herd",
+    "lab breaker",
     "lab keys",
     "api-keys",
     "api-keys add",

@@ -17,6 +17,7 @@ use std::{fmt, time::Duration};
 use serde::{Serialize, Serializer};
 
 pub use crate::crowd::{Fault, UnknownFault};
+pub(crate) use render::lines;
 pub use run::run;
 
 use crate::{Lang, fleet::Loss};

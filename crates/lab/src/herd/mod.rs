@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 pub use crate::crowd::{Fault, UnknownFault};
-pub(crate) use render::{served, times};
+pub(crate) use render::{head, served, times};
 pub use run::run;
 pub use strategy::Strategy;
 

@@ -16,7 +16,7 @@ use crate::{
 const LATENCY: Duration = Duration::from_millis(20);
 
 /// How long is watched after the outage: whoever is not served by then is hardly ever.
-const WATCHED: Duration = Duration::from_secs(300);
+const WATCHED: Duration = Duration::from_secs(180);
 
 /// Orders are placed within this time: a billing run, a ticket sale, the stroke of midnight.
 const PLACED_WITHIN: Duration = Duration::from_secs(1);

@@ -8,10 +8,13 @@
 mod accept;
 mod all;
 mod break_;
+mod breaker;
 mod chart;
 mod day;
 mod fleet;
+mod herd;
 mod naming;
+mod strip;
 
 use std::{
     fs::{self, OpenOptions},
@@ -26,8 +29,10 @@ use crate::{Error, Lang};
 pub use accept::accept;
 pub use all::all;
 pub use break_::break_;
+pub use breaker::breaker;
 pub use day::day;
 pub use fleet::fleet;
+pub use herd::herd;
 pub use naming::keys;
 
 /// One measurement as a page tells it.
