@@ -52,9 +52,6 @@ fn names_kept_for_later_are_refused_like_any_unknown_one() {
     for name in ["proxy", "verify", "sim", "copy", "call", "x"] {
         run(folder.path(), [name]).fails_with(2, &["unrecognized subcommand", name]);
     }
-    for name in ["herd", "breaker", "all"] {
-        run(folder.path(), ["lab", name]).fails_with(2, &["unrecognized subcommand", name]);
-    }
 }
 
 #[test]

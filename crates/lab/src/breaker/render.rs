@@ -21,7 +21,7 @@ impl Figures {
     }
 
     fn heading(&self, lang: Lang) -> String {
-        let (orders, seed, fault) = (grouped(u64::from(self.orders)), self.seed, self.fault);
+        let (orders, seed, fault) = (grouped(u64::from(self.orders)), self.seed, self.fault.say(lang));
         let (from, until) = (self.from.as_secs_f64(), self.until.as_secs_f64());
         let first =
             lang.say(format!("{orders} orders, one breaker"), format!("{orders} pedidos, un cortacircuitos"));
@@ -51,7 +51,7 @@ impl Figures {
             lines.push(format!("{:width$}  {}", world.name.say(lang), self.timeline(world)));
         }
         let outage = self.marks(|at| if self.from <= at && at < self.until { '─' } else { ' ' });
-        lines.push(styled(&format!("{:width$}  {outage} {}", "", self.fault), Mood::Quiet));
+        lines.push(styled(&format!("{:width$}  {outage} {}", "", self.fault.say(lang)), Mood::Quiet));
         let legend = lang.say(
             "  · charges pass   ▒ breaker open   ▲ a probe charged   ✗ charged again",
             "  · pasan cobros   ▒ cortacircuitos abierto   ▲ cobró una sonda   ✗ cobrado de nuevo",

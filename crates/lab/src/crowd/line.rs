@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, time::Duration};
 use serde::{Serialize, Serializer};
 use unavez_core::time::Time;
 
-use crate::fleet::Loss;
+use crate::{Lang, fleet::Loss};
 
 /// What goes wrong for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,15 @@ impl Fault {
             Self::Outage => "outage",
             Self::Silence => "silence",
             Self::Overload => "overload",
+        }
+    }
+
+    /// As a sentence calls it; what is typed stands beside it where it is another word.
+    pub(crate) fn say(self, lang: Lang) -> &'static str {
+        match self {
+            Self::Outage => lang.say("outage", "caída (outage)"),
+            Self::Silence => lang.say("silence", "silencio (silence)"),
+            Self::Overload => lang.say("overload", "sobrecarga (overload)"),
         }
     }
 }

@@ -100,6 +100,8 @@ pub(crate) enum Memory {
 pub(crate) struct Outcome {
     /// Attempts that left a caller, first ones and repeats.
     pub(crate) attempts: u64,
+    /// Those that found the door open.
+    pub(crate) arrived: u64,
     /// Those that were an order's first.
     pub(crate) first_attempts: u64,
     /// Those that were not.

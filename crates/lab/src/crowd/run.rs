@@ -104,6 +104,7 @@ impl<'a> Crowd<'a> {
         let orders = plan.orders.len();
         let outcome = Outcome {
             attempts: 0,
+            arrived: 0,
             first_attempts: 0,
             repeats: 0,
             held_back: 0,
@@ -207,6 +208,7 @@ impl<'a> Crowd<'a> {
             let heard = at_the_door.plus(self.plan.line.latency);
             return self.plan_at(heard, Event::Ended(request, Ended::NotSent { wait: None }));
         }
+        self.outcome.arrived += 1;
         self.plan_at(at_the_door, Event::Arrive(request));
         self.plan_at(now.plus(timeout), Event::Ended(request, Ended::Cut));
     }

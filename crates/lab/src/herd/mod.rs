@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 pub use crate::crowd::{Fault, UnknownFault};
-pub(crate) use render::{head, served, times};
+pub(crate) use render::{TWICE, head, peak_and_served, served, times};
 pub use run::run;
 pub use strategy::Strategy;
 
@@ -127,6 +127,8 @@ pub struct World {
     pub charges: u64,
     /// Orders without an answer when the watching ended.
     pub unserved: u64,
+    /// Attempts that found the server's door open.
+    pub arrived: u64,
     /// Attempts that were an order's first.
     pub first_attempts: u64,
     /// Attempts that were not.

@@ -5,9 +5,13 @@ use comfy_table::Cell;
 use super::{Figures, Measured, Strategy, World};
 use crate::{
     Lang,
+    lang::Noun,
     money::grouped,
     text::{Mood, bold, cell, number, styled, table, tick},
 };
+
+pub(crate) const TWICE: Noun =
+    Noun::new(["double charge", "double charges"], ["cobro doble", "cobros dobles"]);
 
 /// Columns of a curve in the terminal.
 const CURVE_COLUMNS: usize = 48;
@@ -24,7 +28,7 @@ impl Figures {
 
     fn heading(&self, lang: Lang) -> String {
         let (clients, processes) = (grouped(u64::from(self.clients)), self.processes);
-        let (seconds, fault, seed) = (self.outage.as_secs_f64(), self.fault, self.seed);
+        let (seconds, fault, seed) = (self.outage.as_secs_f64(), self.fault.say(lang), self.seed);
         let first = lang.say(
             format!("{clients} callers in {processes} programs, one order each"),
             format!("{clients} clientes en {processes} programas, un pedido cada uno"),
@@ -79,7 +83,7 @@ impl Figures {
         let mark = format!("{:width$}  {}", "", "─".repeat(outage));
         let end = format!("{}{} s", " ".repeat(CURVE_COLUMNS.saturating_sub(outage + 6)), tenths / 10);
         lines.push(styled(&format!("{mark}{end}"), Mood::Quiet));
-        let below = format!("{:width$}  {} {} s", "", self.fault, self.outage.as_secs_f64());
+        let below = format!("{:width$}  {} {} s", "", self.fault.say(lang), self.outage.as_secs_f64());
         lines.push(styled(&below, Mood::Quiet));
         lines.join("\n")
     }
@@ -147,8 +151,8 @@ impl Figures {
 /// The names of the columns.
 pub(crate) fn head(lang: Lang) -> [&'static str; 7] {
     lang.say(
-        ["", "attempts", "per order", "peak/100ms", "all served", "charged twice", "without engine"],
-        ["", "intentos", "por pedido", "pico/100ms", "todos servidos", "cobros dobles", "sin motor"],
+        ["", "attempts", "per order", "peak/100ms", "all served", "twice, engine", "twice, no engine"],
+        ["", "intentos", "por pedido", "pico/100ms", "todos servidos", "dobles, motor", "dobles, sin motor"],
     )
 }
 
@@ -166,12 +170,14 @@ pub(crate) fn served(world: &World, lang: Lang) -> String {
 }
 
 fn half(world: &World, lang: Lang) -> String {
-    let (peak, double) = (grouped(world.peak_per_100ms.into()), grouped(world.double_charges));
-    let served = served(world, lang);
-    lang.say(
-        format!("{double} charged twice · peak {peak} · served {served}"),
-        format!("{double} cobros dobles · pico {peak} · servidos {served}"),
-    )
+    let double = TWICE.count(world.double_charges, lang);
+    format!("{double}\n{}", peak_and_served(world, lang))
+}
+
+/// `peak 8, all served +58.0 s`
+pub(crate) fn peak_and_served(world: &World, lang: Lang) -> String {
+    let (peak, served) = (grouped(world.peak_per_100ms.into()), served(world, lang));
+    lang.say(format!("peak {peak}, all served {served}"), format!("pico {peak}, todos servidos {served}"))
 }
 
 /// The highest load in each column's time.

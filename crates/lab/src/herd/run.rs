@@ -103,6 +103,7 @@ fn world_of(outcome: &Outcome, over: Time) -> World {
         double_charges: outcome.double_charges(),
         charges: outcome.ledger.len() as u64,
         unserved: outcome.unserved(),
+        arrived: outcome.arrived,
         first_attempts: outcome.first_attempts,
         repeats: outcome.repeats,
         held_back: outcome.held_back,

@@ -66,7 +66,7 @@ fn headline(figures: &Figures, lang: Lang) -> Headline {
 }
 
 fn lead(figures: &Figures, lang: Lang) -> String {
-    let (orders, fault) = (grouped(figures.orders.into()), figures.fault);
+    let (orders, fault) = (grouped(figures.orders.into()), figures.fault.say(lang));
     let (from, until) = (figures.from.as_secs_f64(), figures.until.as_secs_f64());
     lang.say(
         format!(
@@ -103,7 +103,7 @@ fn shown(figures: &Figures, world: &World, lang: Lang) -> Shown {
 /// The outage, and within or around it the times when the breaker was not closed.
 fn bands(figures: &Figures, world: &World, lang: Lang) -> Vec<Band> {
     let (from, until) = (figures.from.as_secs_f64(), figures.until.as_secs_f64());
-    let mut bands = vec![Band { class: "outage", from, until, says: figures.fault.name().to_owned() }];
+    let mut bands = vec![Band { class: "outage", from, until, says: figures.fault.say(lang).to_owned() }];
     let opened = world.turns.iter().enumerate().filter(|(_, turn)| turn.opened);
     bands.extend(opened.map(|(index, turn)| Band {
         class: "open",
@@ -120,17 +120,25 @@ fn bars(world: &World) -> Vec<Bar> {
         .flat_map(|(from, &[first, again])| {
             let (first, again) = (f64::from(first), f64::from(again));
             let bar = |class, low, high| Bar { class, from, until: from + 1.0, low, high };
-            [bar("after", 0.0, first), bar("before", first, first + again)]
+            [bar("before", 0.0, again), bar("after", again, again + first)]
         })
         .filter(|bar| bar.high > bar.low)
         .collect()
 }
 
+/// Where probes charged, and where somebody was charged again.
 fn marks(world: &World) -> Vec<Mark> {
     let class = if world.double_charges_of_probes > 0 { "bad" } else { "good" };
-    let mark =
+    let probe =
         |at: &std::time::Duration| Mark { class, at: at.as_secs_f64(), height: None, says: "▼".to_owned() };
-    world.probe_charges_s.iter().map(mark).collect()
+    let seconds = (0_u32..).map(f64::from).zip(&world.charges_by_second);
+    let again = seconds.filter(|(_, [_, again])| *again > 0).map(|(from, &[first, again])| Mark {
+        class: "bad",
+        at: from + 0.5,
+        height: Some(f64::from(first + again)),
+        says: "×".to_owned(),
+    });
+    world.probe_charges_s.iter().map(probe).chain(again).collect()
 }
 
 fn rows(figures: &Figures, lang: Lang) -> Vec<Row> {

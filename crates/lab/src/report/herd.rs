@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Lang,
-    herd::{Figures, Measured, Options, Strategy, World, head, served, times},
+    herd::{Figures, Measured, Options, Strategy, TWICE, World, head, peak_and_served, served, times},
     money::grouped,
 };
 
@@ -33,6 +33,7 @@ struct Half {
     client: &'static str,
     server: &'static str,
     double: String,
+    noun: &'static str,
     note: String,
 }
 
@@ -79,7 +80,7 @@ fn headline(figures: &Figures, lang: Lang) -> Headline {
 }
 
 fn lead(figures: &Figures, lang: Lang) -> String {
-    let (clients, fault) = (grouped(figures.clients.into()), figures.fault);
+    let (clients, fault) = (grouped(figures.clients.into()), figures.fault.say(lang));
     let seconds = figures.outage.as_secs_f64();
     lang.say(
         format!(
@@ -105,21 +106,14 @@ fn halves(figures: &Figures, lang: Lang) -> Vec<Half> {
         client,
         server,
         double: grouped(world.double_charges),
-        note: note(world, lang),
+        noun: TWICE.of(world.double_charges, lang),
+        note: peak_and_served(world, lang),
     };
     let rows = figures.halves_shown(lang).into_iter();
     rows.flat_map(|(client, worlds)| {
         servers.iter().zip(worlds).map(|(server, world)| half(client, server, world)).collect::<Vec<_>>()
     })
     .collect()
-}
-
-fn note(world: &World, lang: Lang) -> String {
-    let (peak, served) = (grouped(world.peak_per_100ms.into()), served(world, lang));
-    lang.say(
-        format!("peak {peak} per 100 ms · all served: {served}"),
-        format!("pico {peak} por 100 ms · todos servidos: {served}"),
-    )
 }
 
 fn strips(figures: &Figures, lang: Lang) -> Vec<Shown> {
@@ -135,9 +129,9 @@ fn strips(figures: &Figures, lang: Lang) -> Vec<Shown> {
 
 fn strip(figures: &Figures, measured: &Measured, scale: &Scale, lang: Lang) -> Shown {
     let name = measured.name.say(lang);
-    let peak = measured.with_engine.peak_per_100ms;
+    let peak = grouped(measured.with_engine.peak_per_100ms.into());
     let outage = figures.outage.as_secs_f64();
-    let band = Band { class: "outage", from: 0.0, until: outage, says: figures.fault.name().to_owned() };
+    let band = Band { class: "outage", from: 0.0, until: outage, says: figures.fault.say(lang).to_owned() };
     let says = lang.say(format!("peak after it: {peak}"), format!("pico después: {peak}"));
     let mark = Mark { class: "quiet", at: scale.seconds, height: None, says };
     let class = if figures.calmest() == Some(measured.name) { "after" } else { "plain" };

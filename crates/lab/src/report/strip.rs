@@ -168,7 +168,8 @@ impl Plot {
             class: "tick",
             x: self.x(scale, at),
             y: self.bottom + 18.0,
-            anchor: "middle",
+            // The last one would be cut by the edge.
+            anchor: if at < scale.seconds { "middle" } else { "end" },
             says: format!("{at} s"),
         };
         (0_u8..=6)
@@ -194,15 +195,22 @@ impl Scale {
     /// How high a value stands, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
         let share = match self.growth {
-            Growth::Even => value / self.highest.max(1.0),
+            Growth::Even => value / self.top(),
             Growth::Tenfold => (1.0 + value).ln() / (1.0 + self.highest.max(1.0)).ln(),
         };
         share.clamp(0.0, 1.0)
     }
 
+    /// The end of an even axis: a number that is short, and halved is short too.
+    fn top(&self) -> f64 {
+        let unit = 10_f64.powf(self.highest.max(1.0).log10().floor());
+        let half = if unit > 1.0 { unit / 2.0 } else { 2.0 };
+        (self.highest.max(1.0) / half).ceil() * half
+    }
+
     fn marks(&self) -> Vec<f64> {
         match self.growth {
-            Growth::Even => vec![0.0, (self.highest.max(2.0) / 2.0).round(), self.highest.max(2.0).round()],
+            Growth::Even => vec![0.0, self.top() / 2.0, self.top()],
             Growth::Tenfold => {
                 let powers = (0..9)
                     .map(|power| 10_f64.powi(power))
@@ -231,6 +239,12 @@ mod tests {
         let scale = scale(Growth::Tenfold);
         assert_eq!(scale.marks(), [1.0, 10.0, 100.0]);
         assert!((scale.share(99.0) - 2.0 / 3.0).abs() < 0.001 && scale.share(9.0) > 0.33);
+    }
+
+    #[test]
+    fn an_even_axis_ends_at_a_round_number() {
+        let top = |highest| Scale { highest, ..scale(Growth::Even) }.top();
+        assert_eq!([0.0, 1.0, 9.0, 10.0, 131.0, 1_001.0].map(top), [2.0, 2.0, 10.0, 10.0, 150.0, 1_500.0]);
     }
 
     #[test]
