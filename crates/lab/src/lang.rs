@@ -77,6 +77,12 @@ impl Noun {
     }
 }
 
+/// What the fleet charges.
+pub(crate) const ORDERS: Noun = Noun::new(["order", "orders"], ["pedido", "pedidos"]);
+
+/// How often something is tried.
+pub(crate) const ATTEMPTS: Noun = Noun::new(["attempt", "attempts"], ["intento", "intentos"]);
+
 /// A sentence in both languages. JSON and `Display` carry the English one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
@@ -129,8 +135,7 @@ mod tests {
 
     #[test]
     fn one_is_one_and_none_are_several_in_both_languages() {
-        let orders = Noun::new(["order", "orders"], ["pedido", "pedidos"]);
-        let counted = |lang| [0, 1, 2, 1_001].map(|count| orders.count(count, lang));
+        let counted = |lang| [0, 1, 2, 1_001].map(|count| ORDERS.count(count, lang));
         assert_eq!(counted(Lang::En), ["0 orders", "1 order", "2 orders", "1,001 orders"]);
         assert_eq!(counted(Lang::Es), ["0 pedidos", "1 pedido", "2 pedidos", "1,001 pedidos"]);
     }

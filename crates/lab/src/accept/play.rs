@@ -194,7 +194,9 @@ fn one_winner(answers: &[Answer]) -> Seen {
     let (racers, done, told) = (answers.len(), done.len(), told.len());
     Ok(Said::new(
         format!("{racers} racers, one charge: {done} answered with it, {told} told that it is in progress"),
-        format!("{racers} a la vez, un cobro: {done} lo recibieron, a {told} se les dijo que está en curso"),
+        format!(
+            "{racers} a la vez, un cobro: respuesta con él para {done}, aviso de que está en curso para {told}"
+        ),
     ))
 }
 

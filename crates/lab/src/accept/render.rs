@@ -3,9 +3,12 @@
 use super::{Outcome, Report, Test};
 use crate::{
     Lang,
+    lang::Noun,
     money::dollars,
     text::{Mood, bold, cell, number, styled, table, tick},
 };
+
+const SKIPPED: Noun = Noun::new(["skipped", "skipped"], ["omitida", "omitidas"]);
 
 impl Report {
     /// The table and its verdict. Carries ANSI styles.
@@ -34,7 +37,7 @@ impl Report {
         let Self { passed, failed, skipped, .. } = self;
         let counts = lang.say(
             format!("{passed} passed, {failed} failed, {skipped} skipped"),
-            format!("{passed} bien, {failed} mal, {skipped} omitidas"),
+            format!("{passed} bien, {failed} mal, {}", SKIPPED.count(*skipped as u64, lang)),
         );
         let missing = match self.mutation {
             Some(mutation) => lang.say(format!(", with {mutation}"), format!(", con {mutation}")),

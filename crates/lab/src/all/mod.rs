@@ -74,8 +74,8 @@ impl Report {
     }
 
     /// The measurements as chapters, in the order in which they are told.
-    pub fn chapters(&self, options: &Options, lang: Lang) -> Vec<Chapter> {
-        vec![
+    pub fn chapters(&self, options: &Options, lang: Lang) -> [Chapter; 5] {
+        [
             report::fleet(&options.fleet, &self.fleet, Some(&self.sweep), lang),
             report::accept(&options.accept, &self.accept, lang),
             report::break_(&self.break_, lang),

@@ -115,3 +115,26 @@ impl Figures {
 fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(time.as_secs())
 }
+
+/// A day in which a repeat was charged again.
+#[cfg(test)]
+pub(crate) fn sample() -> Figures {
+    let world = |rows: &[u64]| World {
+        rows_by_hour: rows.to_vec(),
+        bytes_by_hour: rows.iter().map(|rows| rows * 1_048_576).collect(),
+        purged: 0,
+        file_bytes: 3_565_158,
+    };
+    Figures {
+        seed: 42,
+        operations: 3_501,
+        days: 1,
+        response_ttl: Duration::from_secs(5_400),
+        operations_by_hour: vec![1, 2_500, 1_000],
+        ttl: world(&[1, 2_501, 2_250]),
+        no_ttl: world(&[1, 2_501, 3_501]),
+        repeat_within_ttl: Repeat::Replayed,
+        repeat_after_ttl: Repeat::ChargedAgain,
+        other_body_after_ttl: Repeat::Refused,
+    }
+}

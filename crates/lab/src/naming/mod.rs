@@ -107,3 +107,24 @@ impl Report {
         self.accept.random.passed() && self.accept.derived.passed() && self.situations.iter().all(tried)
     }
 }
+
+/// What is predicted, as if it had been measured.
+#[cfg(test)]
+pub(crate) fn sample() -> Report {
+    let accepted = || accept::Report { passed: 15, failed: 0, skipped: 0, mutation: None, tests: vec![] };
+    let played = |name: Situation| {
+        let (expected_charges, expected_total) = name.expected();
+        let keys = Naming::ALL.map(|made_of| {
+            let charges = name.predicted(made_of);
+            let total = expected_total / expected_charges * charges;
+            let sent = vec![Sent { key: "k".into(), status: Some(201) }];
+            let right = charges == expected_charges;
+            Tried { made_of, sent, charges, total, right, as_predicted: true }
+        });
+        Played { name, expected_charges, expected_total, keys: keys.into() }
+    };
+    Report {
+        accept: Accepted { random: accepted(), derived: accepted() },
+        situations: Situation::ALL.map(played).into(),
+    }
+}

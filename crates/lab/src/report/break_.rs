@@ -11,6 +11,7 @@ use crate::{
     Lang,
     accept::{self, Promise},
     break_::{Broken, Report},
+    lang::Noun,
 };
 
 #[derive(Template)]
@@ -59,12 +60,17 @@ pub fn break_(report: &Report, lang: Lang) -> Chapter {
     Chapter::new("unavez lab break", headline, &body, lang)
 }
 
+const PIECES: Noun = Noun::new(
+    ["missing piece was noticed", "missing pieces were noticed"],
+    ["pieza faltante fue notada", "piezas faltantes fueron notadas"],
+);
+
 fn headline(report: &Report, lang: Lang) -> String {
-    let all = report.mutations.len();
+    let pieces = PIECES.count(report.mutations.len() as u64, lang);
     let caught = report.mutations.iter().filter(|broken| broken.as_predicted).count();
     lang.say(
-        format!("{caught} of {all} missing pieces were noticed, by exactly the predicted tests"),
-        format!("{caught} de {all} piezas faltantes fueron notadas, justo por las pruebas previstas"),
+        format!("{caught} of {pieces}, by exactly the predicted tests"),
+        format!("{caught} de {pieces}, justo por las pruebas previstas"),
     )
 }
 

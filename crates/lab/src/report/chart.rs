@@ -101,7 +101,8 @@ impl Axis {
     }
 
     /// Hours, with a mark at each quarter of a day; a day has more marks.
-    pub(crate) fn hours(title: &str, hours: u32) -> Self {
+    pub(crate) fn hours(title: &str, hours: usize) -> Self {
+        let hours = u32::try_from(hours).unwrap_or(u32::MAX);
         let every = if hours <= 24 { 3 } else { 6 * hours.div_ceil(48) };
         Self {
             title: title.to_owned(),
@@ -193,13 +194,18 @@ impl Line {
         Self { name: series.name.clone(), class: series.class, path, dots, label }
     }
 
-    /// The value at the right end, written beside its dot.
+    /// The value at the right end, written above the dots that its words cover.
     fn label(frame: &Frame, dots: &[Dot], unit: Unit, series: &Series) -> Dot {
         let value = series.points.last().map_or(0.0, |&(_, y)| y);
-        let (x, y) = dots.last().map_or((frame.right, frame.bottom), |dot| (dot.x, dot.y));
+        let x = dots.last().map_or(frame.right, |dot| dot.x);
+        let covered = dots.iter().filter(|dot| dot.x > x - LABEL_WIDTH).map(|dot| dot.y);
+        let y = covered.fold(frame.bottom, f64::min);
         Dot { x: x - 10.0, y: y - 8.0, text: format!("{}: {}", series.name, unit.write(value)) }
     }
 }
+
+/// About as wide as a label is.
+const LABEL_WIDTH: f64 = 120.0;
 
 /// The distance between marks: 1, 2 or 5 times a power of ten, so that there are at most six.
 fn round_step(highest: f64) -> f64 {

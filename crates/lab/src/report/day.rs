@@ -122,9 +122,9 @@ fn chart(
     lang: Lang,
     value: impl Fn(&World, usize) -> f64,
 ) -> Chart {
-    let hours = figures.days * 24;
+    let hours = figures.operations_by_hour.len();
     let points = |world: &World| {
-        let ends = (1..=hours).map(|hour| (f64::from(hour), value(world, hour as usize - 1)));
+        let ends = (1_u32..).zip(0..hours).map(|(end, hour)| (f64::from(end), value(world, hour)));
         [(0.0, 0.0)].into_iter().chain(ends).collect()
     };
     let (no_ttl, ttl) = (points(&figures.no_ttl), points(&figures.ttl));

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Lang,
     fleet::{Figures, Options, Sweep, World, percent_of},
+    lang::{ATTEMPTS, ORDERS},
     money::{dollars, grouped},
 };
 
@@ -98,16 +99,17 @@ fn headline(figures: &Figures, lang: Lang) -> String {
 }
 
 fn lead(figures: &Figures, lang: Lang) -> String {
-    let (orders, total) = (grouped(u64::from(figures.orders)), dollars(figures.intent.total));
-    let (loss, attempts) = (percent_of(figures.loss.share()), figures.attempts);
+    let (orders, total) = (ORDERS.count(u64::from(figures.orders), lang), dollars(figures.intent.total));
+    let loss = percent_of(figures.loss.share());
+    let attempts = ATTEMPTS.count(u64::from(figures.attempts), lang);
     lang.say(
         format!(
-            "{orders} orders worth {total} were charged over a network that loses {loss} of the responses, each with up \
-             to {attempts} attempts. A lost response means that the server has done the work and the client cannot know."
+            "{orders} worth {total} to be charged over a network that loses {loss} of the responses, each with up to \
+             {attempts}. A lost response means that the server has done the work and the client cannot know."
         ),
         format!(
-            "{orders} pedidos por {total} se cobraron por una red que pierde el {loss} de las respuestas, cada uno con \
-             hasta {attempts} intentos. Una respuesta perdida significa que el servidor hizo el trabajo y el cliente no \
+            "{orders} por {total} para cobrar por una red que pierde el {loss} de las respuestas, cada uno con hasta \
+             {attempts}. Una respuesta perdida significa que el servidor hizo el trabajo y el cliente no \
              puede saberlo."
         ),
     )
@@ -203,15 +205,16 @@ impl SweepPart {
         let x_title = lang.say("responses lost", "respuestas perdidas");
         let draw =
             |screen| rendered(&LineChart::draw(screen, title, &Axis::percent(x_title), PERCENT, &series));
-        let orders = grouped(u64::from(sweep.orders));
+        let orders = ORDERS.count(u64::from(sweep.orders), lang);
+        let attempts = ATTEMPTS.count(u64::from(figures.attempts), lang);
         Self {
             about: lang.say(
                 "The worse the network, the more a server without memory takes. The idempotent one stays at zero.".to_owned(),
                 "Cuanto peor la red, más cobra un servidor sin memoria. El idempotente se queda en cero.".to_owned(),
             ),
             caption: lang.say(
-                format!("Each point is a run of its own with {orders} orders, seed {}, up to {} attempts.", figures.seed, figures.attempts),
-                format!("Cada punto es una ejecución propia con {orders} pedidos, semilla {}, hasta {} intentos.", figures.seed, figures.attempts),
+                format!("Each point is a run of its own with {orders}, seed {}, up to {attempts}.", figures.seed),
+                format!("Cada punto es una ejecución propia con {orders}, semilla {}, hasta {attempts}.", figures.seed),
             ),
             wide: draw(Screen::Wide),
             phone: draw(Screen::Phone),

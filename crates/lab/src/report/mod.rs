@@ -139,8 +139,9 @@ mod tests {
     use crate::{
         Lang, Mutation,
         accept::{self, Outcome, Test},
-        break_,
-        fleet::{Figures, Intent, Loss, Options, Sweep, World},
+        all, break_, day,
+        fleet::{Figures, Intent, Loss, Sweep, World},
+        naming,
     };
 
     fn world(total_charged: u64) -> World {
@@ -172,13 +173,16 @@ mod tests {
         }
     }
 
-    fn pages(lang: Lang) -> [String; 3] {
-        chapters(lang).map(|chapter| chapter.page())
+    fn pages(lang: Lang) -> [String; 5] {
+        sample().chapters(&all::Options::default(), lang).each_ref().map(Chapter::page)
     }
 
-    fn chapters(lang: Lang) -> [Chapter; 3] {
-        let sweep = Sweep { orders: 1, points: vec![figures(0.0), figures(0.9)] };
-        let tests = vec![Test {
+    fn page_of_all(lang: Lang) -> String {
+        super::all(&all::Options::default(), &sample(), lang)
+    }
+
+    fn sample() -> all::Report {
+        let test = Test {
             name: "two-tenants",
             result: Outcome::Failed,
             passed: false,
@@ -186,8 +190,8 @@ mod tests {
             total: 500,
             expected_charges: 2,
             detail: ("answered <script>alert('é')</script> & more", "…").into(),
-        }];
-        let report = accept::Report { passed: 0, failed: 1, skipped: 0, mutation: None, tests };
+        };
+        let accept = accept::Report { passed: 0, failed: 1, skipped: 1, mutation: None, tests: vec![test] };
         let broken = break_::Broken {
             name: Mutation::NoFence,
             predicted: vec!["lost-owner"],
@@ -195,32 +199,131 @@ mod tests {
             as_predicted: true,
             observed: [("lost-owner", break_::Observed { charges: 2, total: 1_000 })].into(),
         };
-        [
-            super::fleet(&Options::default(), &figures(0.15), Some(&sweep), lang),
-            super::accept(&accept::Options::default(), &report, lang),
-            super::break_(&break_::Report { mutations: vec![broken] }, lang),
-        ]
+        let break_ = break_::Report { mutations: vec![broken] };
+        all::Report {
+            fleet: figures(0.15),
+            sweep: Sweep { orders: 1, points: vec![figures(0.0), figures(0.9)] },
+            rules: all::trace(&accept, &break_),
+            accept,
+            break_,
+            keys: naming::sample(),
+            day: day::sample(),
+        }
     }
 
     #[test]
     fn a_page_stands_alone() {
-        for page in [pages(Lang::En), pages(Lang::Es)].concat() {
-            assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
-            for loads in ["<script", "<link", "<img", "<iframe", "src=", "href=", "@import", "url("] {
-                assert!(!page.contains(loads), "the page has {loads}");
+        for lang in [Lang::En, Lang::Es] {
+            for page in pages(lang).into_iter().chain([page_of_all(lang)]) {
+                assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+                // To another place of the same page, no further.
+                let page = page.replace("href=\"#", "");
+                for loads in ["<script", "<link", "<img", "<iframe", "src=", "href=", "@import", "url("] {
+                    assert!(!page.contains(loads), "the page has {loads}");
+                }
             }
         }
     }
 
     #[test]
+    fn one_page_has_every_chapter_and_every_rule() {
+        let page = page_of_all(Lang::En);
+        for chapter in sample().chapters(&all::Options::default(), Lang::En) {
+            let name = chapter.command.rsplit(' ').next().expect("a command");
+            assert!(page.contains(&format!("<a href=\"#{name}\">")), "no link to {name}");
+            assert!(page.contains(&format!("<section class=\"chapter\" id=\"{name}\">")), "no {name}");
+        }
+        for traced in sample().rules {
+            assert!(page.contains(&format!("<b>{}</b> {}", traced.rule, traced.title.say(Lang::En))));
+        }
+        assert!(page.contains("unavez lab day --seed 42") && page.contains("unavez lab fleet --seed 42"));
+        assert!(!page.contains("<h1>Lost answers"), "a chapter's title is no title of the page");
+    }
+
+    /// Words that are in nearly every sentence of the one language and in none of the other.
+    const ENGLISH: [&str; 16] = [
+        "the", "of", "and", "was", "were", "with", "is", "not", "which", "it", "that", "what", "each", "for",
+        "by", "to",
+    ];
+    const SPANISH: [&str; 14] =
+        ["el", "los", "las", "que", "una", "un", "del", "para", "con", "se", "su", "por", "y", "cada"];
+
+    /// What a person reads of a page: its text without styles, commands and programs.
+    fn read(page: &str) -> String {
+        let mut text = page.to_owned();
+        for quoted in ["style", "pre", "code"] {
+            while let Some(start) = text.find(&format!("<{quoted}")) {
+                let end = format!("</{quoted}>");
+                let length = text[start..].find(&end).expect("every element ends") + end.len();
+                text.replace_range(start..start + length, " ");
+            }
+        }
+        text.split('<')
+            .map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    fn check_language(text: &str, foreign: &[&str], what: &str) {
+        let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '-');
+        let found: Vec<&str> = words.filter(|word| foreign.contains(&word.to_lowercase().as_str())).collect();
+        assert!(found.is_empty(), "{what} has {found:?}: {text}");
+    }
+
+    #[test]
+    fn no_page_and_no_table_lacks_its_translation() {
+        for (lang, foreign) in [(Lang::En, SPANISH.as_slice()), (Lang::Es, ENGLISH.as_slice())] {
+            let (mut report, options) = (sample(), all::Options::default());
+            // Where a test saw something, it says so in both languages; this one quotes a page.
+            report.accept.tests[0].detail = ("seen", "visto").into();
+            for chapter in report.chapters(&options, lang) {
+                check_language(&read(&chapter.page()), foreign, chapter.command);
+            }
+            check_language(&read(&super::all(&options, &report, lang)), foreign, "the page of all");
+            for table in [
+                report.fleet.render(lang),
+                report.accept.render(lang),
+                report.break_.render(lang),
+                report.keys.render(lang),
+                report.day.render(lang),
+                report.render(&options, lang),
+            ] {
+                check_language(&anstream::adapter::strip_str(&table).to_string(), foreign, "a table");
+            }
+        }
+    }
+
+    #[test]
+    fn templates_hold_no_words_of_their_own() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("templates");
+        for template in std::fs::read_dir(folder).expect("the templates") {
+            let path = template.expect("a file").path();
+            if path.extension().is_none_or(|extension| extension != "html") {
+                continue;
+            }
+            let mut text = std::fs::read_to_string(&path).expect("a template is text");
+            while let Some(start) =
+                text.find(['{']).filter(|&at| text[at..].starts_with("{{") || text[at..].starts_with("{%"))
+            {
+                let end = if text[start..].starts_with("{{") { "}}" } else { "%}" };
+                let length = text[start..].find(end).expect("every expression ends") + 2;
+                text.replace_range(start..start + length, "");
+            }
+            let words =
+                read(&text).replace("unavez lab all", "").replace("unavez", "").replace("doctype html", "");
+            assert!(!words.contains(|letter: char| letter.is_alphabetic()), "{}: {words}", path.display());
+        }
+    }
+
+    #[test]
     fn what_came_from_outside_is_escaped() {
-        let [_, page, _] = pages(Lang::En);
+        let [_, page, ..] = pages(Lang::En);
         assert!(page.contains("answered &#60;script&#62;alert(&#39;é&#39;)&#60;/script&#62; &#38; more"));
     }
 
     #[test]
     fn a_test_without_a_mark_or_a_column_is_explained() {
-        let [_, _, page] = pages(Lang::En);
+        let [_, _, page, ..] = pages(Lang::En);
         let note = page.split("No piece here makes ").nth(1).expect("tests are without a mark here");
         let note = note.split("</p>").next().expect("a paragraph");
         assert!(note.contains("two-tenants") && !note.contains("lost-owner"), "{note}");
@@ -229,7 +332,7 @@ mod tests {
 
     #[test]
     fn charges_are_counted_in_words_that_fit() {
-        let [_, page, _] = pages(Lang::En);
+        let [_, page, ..] = pages(Lang::En);
         assert!(page.contains("1 of 2 charges · $500"), "{page}");
     }
 

@@ -23,6 +23,7 @@ use crate::service::App;
 use edge::{Access, EdgeLayer};
 
 mod body;
+mod booked;
 mod charges;
 pub(crate) mod edge;
 mod keys;

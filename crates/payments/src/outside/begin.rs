@@ -18,14 +18,12 @@ use unavez_store::sqlite::{TransactionError, WriteTx, swap_in};
 use unavez_store::{StoreError, Swap};
 use unavez_tower::problem::Problem;
 
-use super::check::{Mismatch, check};
-use super::note::{Happened, Hearing};
+use super::note::Happened;
 use super::settle::Heeded;
 use super::{Halt, Outside};
-use crate::acquirer::{Instruction, Kind, Outgoing, Payment, Subject, Unsendable};
+use crate::acquirer::{Kind, Outgoing};
 use crate::books::charge_rows::{self, ChargeRow, NewCharge, Standing};
 use crate::books::operations::{self, NewOperation, Operation, Via};
-use crate::books::webhooks::{self, EventState, Parked};
 use crate::books::{EventKind, OperationStanding, TenantNumber, booking};
 use crate::charge::life::Step;
 use crate::charge::request::Capture;
@@ -37,6 +35,8 @@ use crate::http::told::{self, Past, Told};
 use crate::money::Amount;
 use crate::request_id::RequestId;
 use crate::settings::SameOrder;
+
+mod step;
 
 /// What a request wants done.
 #[derive(Debug)]
@@ -293,84 +293,6 @@ impl Claiming {
         self.opened(tx, record, Opened { operation, charge, outgoing: outgoing.clone() })
     }
 
-    fn claim_step(&self, tx: &WriteTx<'_>, record: Arc<Record>, step: Step) -> Result<Begun, Stop> {
-        let Some(standing) = charge_rows::to_step(tx, &self.outside.places, &record.tenant, step.charge)?
-        else {
-            let refusal = told::unknown_charge();
-            // What cannot be an id never was one.
-            return match step.charge {
-                Some(_) => self.refuse_step(tx, record, &refusal),
-                None => self.refuse(tx, record, &refusal),
-            };
-        };
-        if standing.account.as_ref() != Some(self.outside.acquirer.account()) {
-            return Err(not_now(told::other_acquirer(step.kind)));
-        }
-        let (amount, outgoing) = match self.set_aside(tx, &standing, step.kind, step.amount)? {
-            Ok(set_aside) => set_aside,
-            Err(problem) => return self.refuse_step(tx, record, &problem),
-        };
-        let number = operations::next_number(tx, standing.row, step.kind)?;
-        let Standing { row, tenant_number, life, reference, .. } = standing;
-        let work = (step.kind, number, amount, Capture::Later);
-        let whose = (&*record, tenant_number);
-        let operation = self.insert(tx, whose, (row, &life.charge, reference), work, &outgoing)?;
-        self.opened(tx, record, Opened { operation, charge: life.charge, outgoing })
-    }
-
-    /// Judges a step, composes its request, and sets aside what it needs; nothing is written for a refusal.
-    fn set_aside(
-        &self,
-        tx: &WriteTx<'_>,
-        standing: &Standing,
-        kind: Kind,
-        asked: Option<Amount>,
-    ) -> rusqlite::Result<Result<(Amount, Outgoing), Problem>> {
-        let amount = match standing.life.admit(kind, asked) {
-            Ok(amount) => amount,
-            Err(illegal) => return Ok(Err(told::illegal_step(illegal, standing.life.charge.id))),
-        };
-        let outgoing = match self.compose(standing, kind, amount, tx.now()) {
-            Ok(outgoing) => outgoing,
-            Err(unsendable) => return Ok(Err(unsendable_problem(&unsendable))),
-        };
-        let mut life = standing.life.clone();
-        life.reserve(kind, amount);
-        charge_rows::update(tx, standing.row, &life)?;
-        Ok(Ok((amount, outgoing)))
-    }
-
-    fn compose(
-        &self,
-        standing: &Standing,
-        kind: Kind,
-        amount: Amount,
-        now: Time,
-    ) -> Result<Outgoing, Unsendable> {
-        let charge = &standing.life.charge;
-        let order_id = OrderId::parse(&charge.order_id)
-            .map_err(|why| Unsendable { member: "order_id", detail: why.into() })?;
-        let subject = Subject {
-            operation_id: self.id.operation_id(),
-            kind,
-            tenant: standing.tenant.clone(),
-            amount,
-            currency: charge.currency,
-            payment: Some(Payment {
-                operation_id: charge.id.operation_id(),
-                reference: standing.reference.clone(),
-            }),
-            claimed_at: now,
-        };
-        self.outside.acquirer.compose(&Instruction {
-            subject,
-            order_id,
-            payment_method: None,
-            captures_at_once: false,
-            metadata: charge.metadata.clone(),
-        })
-    }
-
     /// Writes the operation, and says what was written.
     fn insert(
         &self,
@@ -471,14 +393,6 @@ impl Claiming {
         Ok(Box::new(Attempt { record, operation, charge, outgoing, is_amount_resolved, rival }))
     }
 
-    /// Refuses a step by what the books say of its charge; for good only where they cannot have forgotten anything.
-    fn refuse_step(&self, tx: &WriteTx<'_>, record: Arc<Record>, problem: &Problem) -> Result<Begun, Stop> {
-        match self.outside.asks_first_until(tx.now()) {
-            Some(until) => Err(not_now(told::asks_first(problem.code(), until))),
-            None => self.refuse(tx, record, problem),
-        }
-    }
-
     /// Finishes the claim with a refusal, in its own commit.
     fn refuse(&self, tx: &WriteTx<'_>, record: Arc<Record>, problem: &Problem) -> Result<Begun, Stop> {
         let finish = self.outside.finish(&record, Told::refusal(problem, self.request_id));
@@ -489,48 +403,10 @@ impl Claiming {
     }
 }
 
-/// Whether an event that came first is about its operation.
-fn fits(operation: &Operation, parked: &Parked) -> Result<(), Mismatch> {
-    match &parked.signer {
-        Some(signer) if *signer != operation.tenant => Err(Mismatch::signer(operation, signer)),
-        _ => check(operation, &parked.account, &parked.report),
-    }
-}
-
-impl Outside {
-    /// Applies the events that came before their operation. `None`: there were none.
-    pub(super) fn unpark_in(&self, tx: &WriteTx<'_>, id: RecordId) -> Result<Option<Heeded>, Halt> {
-        let mut heeded = None;
-        for parked in webhooks::parked(tx, id)? {
-            let Some(operation) = operations::find(tx, &self.places, id)? else { break };
-            let hearing = Hearing::Webhook(&parked.event);
-            let heard = match fits(&operation, &parked) {
-                Ok(()) => self.heed_in(tx, &operation, (parked.standing, &parked.report), hearing)?,
-                Err(mismatch) => {
-                    self.disagree_in(tx, &operation, hearing, &mismatch)?;
-                    Heeded::Anomaly
-                }
-            };
-            let state = match heard {
-                Heeded::Anomaly => EventState::Anomaly,
-                Heeded::Settled | Heeded::Noted => EventState::Applied,
-            };
-            heeded = heeded.filter(|it| *it == Heeded::Settled).or(Some(heard));
-            webhooks::unpark(tx, parked.row, state)?;
-        }
-        Ok(heeded)
-    }
-}
-
 /// Whether a known operation can be claimed anew: nothing was ever sent for it, and it is the same request. Another one
 /// under its key is another request all the same.
 fn is_free_for(known: &Operation, claim: &Claim) -> bool {
     let is_same = Fingerprint::decode(&known.fingerprint)
         .is_ok_and(|stored| stored.comparable(&claim.fingerprint) && stored.matches(&claim.fingerprint));
     known.standing == OperationStanding::Released && is_same
-}
-
-/// 400: the acquirer cannot do that at all.
-fn unsendable_problem(unsendable: &Unsendable) -> Problem {
-    Problem::new(Code::Validation).with_detail(&*unsendable.detail).with_member(unsendable.member)
 }

@@ -51,6 +51,7 @@ mod forgotten;
 pub(crate) mod in_process;
 mod night;
 mod note;
+mod parked;
 mod presence;
 mod settle;
 pub(crate) mod way;
