@@ -35,6 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Examples show what one dependency is enough for.
     ("example-acquirer-minimal", &["unavez-core", "unavez-payments"]),
     ("example-axum-hello", &["unavez-tower"]),
+    ("example-client-only", &["unavez-client"]),
     ("example-sqlite-tx", &["unavez-tower"]),
 ];
 

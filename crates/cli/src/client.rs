@@ -154,6 +154,6 @@ impl Service {
 }
 
 /// The beginning of a body, for an error message.
-fn excerpt(body: &[u8]) -> String {
+pub(crate) fn excerpt(body: &[u8]) -> String {
     String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(200).collect()
 }

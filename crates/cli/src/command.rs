@@ -10,6 +10,7 @@ use crate::acquirer::{self, AcquirerArgs};
 use crate::api_keys::{self, ApiKeysCommand};
 use crate::backup::{self, BackupArgs};
 use crate::bench::{self, BenchArgs};
+use crate::call::{self, CallArgs};
 use crate::exit::{Exit, Failure};
 use crate::explain::{self, ExplainArgs};
 use crate::keys::{self, KeysCommand};
@@ -39,6 +40,7 @@ Exit codes:
   1  a check failed
   2  wrong use or configuration
   3  something needed is not reachable, or a database file is corrupt, newer or locked
+  4  it is not known what became of the operation (`call`)
   130  a signal ended `unavez lab`, `backup` or `restore` before it was done"
 )]
 struct Cli {
@@ -77,6 +79,8 @@ enum Command {
     Restore(RestoreArgs),
     /// Bring a database file to this version's schema
     Migrate(MigrateArgs),
+    /// Send one operation until it is done or refused, always under one key
+    Call(Box<CallArgs>),
     /// Drive load against a service and measure rate and latency
     Bench(BenchArgs),
     /// Show each setting in force and where it comes from
@@ -113,6 +117,7 @@ pub(crate) fn run(
         Command::Backup(args) => backup::run(args),
         Command::Restore(args) => restore::run(args),
         Command::Migrate(args) => migrate::run(args),
+        Command::Call(args) => call::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Config(args) => show::run(args, &layers, &root, check),
     }

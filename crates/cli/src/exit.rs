@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Usage = 2,
     /// Something needed is not reachable, or a database file is corrupt, newer or locked.
     Unavailable = 3,
+    /// It is not known what became of the operation.
+    Unknown = 4,
     /// Ctrl-C or SIGTERM ended it before it was done.
     Interrupted = 130,
 }

@@ -4,6 +4,7 @@ mod acquirer;
 mod api_keys;
 mod backup;
 mod bench;
+mod call;
 mod client;
 mod command;
 mod console;

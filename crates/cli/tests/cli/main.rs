@@ -5,6 +5,7 @@
 mod acquirer;
 mod api_keys;
 mod bench;
+mod call;
 mod config;
 mod console;
 mod copies;

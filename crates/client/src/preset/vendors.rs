@@ -18,7 +18,27 @@ const REPLAYED: Mark = Mark { name: "idempotent-replayed", value: Some("true") }
 /// Where nothing more is known: a success under the key is the key's.
 const SUCCESS_ALONE: Recorded = Recorded { statuses: &[SUCCESS], marks: &[], below: 600 };
 
+/// Of unavez: the record's answers carry when they expire.
+const EXPIRES: Mark = Mark { name: "idempotency-expires", value: None };
+
 impl Preset {
+    /// A server of which nothing is known: the header's commonest form, and of the answers what most mean by them. 202 is
+    /// read as HTTP defines it: accepted, and not decided.
+    #[must_use]
+    pub fn any() -> Self {
+        Self {
+            name: "any",
+            key: KeyPlace::BareOrString(IDEMPOTENCY_KEY),
+            key_length_max: KEY_LENGTH_MAX,
+            recorded: Recorded { statuses: &[200..=201, 203..=299], marks: &[EXPIRES, REPLAYED], below: 600 },
+            pending: Some(202),
+            conflict: Conflict::Running,
+            hint: Hint::Problem,
+            key_status: None,
+            retention: None,
+        }
+    }
+
     /// unavez: the service, and the middleware before a service of one's own.
     ///
     /// What it keeps is marked, so nothing else is believed. It can be asked about a key. No retention is set, since the
@@ -26,17 +46,12 @@ impl Preset {
     /// response TTL.
     #[must_use]
     pub fn unavez() -> Self {
-        const EXPIRES: Mark = Mark { name: "idempotency-expires", value: None };
         Self {
             name: "unavez",
-            key: KeyPlace::BareOrString(IDEMPOTENCY_KEY),
-            key_length_max: KEY_LENGTH_MAX,
             recorded: Recorded { statuses: &[], marks: &[EXPIRES, REPLAYED], below: 600 },
-            pending: Some(202),
             conflict: Conflict::Refusal,
-            hint: Hint::Problem,
             key_status: Some("/v1/idempotency-keys/"),
-            retention: None,
+            ..Self::any()
         }
     }
 
@@ -46,13 +61,9 @@ impl Preset {
         Self {
             name: "ietf",
             key: KeyPlace::String(IDEMPOTENCY_KEY),
-            key_length_max: KEY_LENGTH_MAX,
             recorded: SUCCESS_ALONE,
             pending: None,
-            conflict: Conflict::Running,
-            hint: Hint::Problem,
-            key_status: None,
-            retention: None,
+            ..Self::any()
         }
     }
 
@@ -120,8 +131,9 @@ impl Preset {
 
     /// Every preset, for those who choose by name.
     #[must_use]
-    pub fn all() -> [Self; 7] {
+    pub fn all() -> [Self; 8] {
         [
+            Self::any(),
             Self::unavez(),
             Self::ietf(),
             Self::stripe(),
