@@ -74,7 +74,7 @@ impl Report {
     }
 
     /// The measurements as chapters, in the order in which they are told.
-    pub fn chapters(&self, options: &Options, lang: Lang) -> [Chapter; 5] {
+    pub fn chapters(&self, options: &Options, lang: Lang) -> [Chapter; 7] {
         [
             report::fleet(&options.fleet, &self.fleet, Some(&self.sweep), lang),
             report::accept(&options.accept, &self.accept, lang),

@@ -242,3 +242,40 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
 fn all_seconds<S: Serializer>(times: &[Duration], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(times.iter().map(Duration::as_secs_f64))
 }
+
+/// A breaker whose one probe was charged again where nobody remembered it.
+#[cfg(test)]
+pub(crate) fn sample() -> Figures {
+    let world = |name, again: u32, probes: &[u64]| World {
+        name,
+        charges: Phases { before: 10, during: 1, after: 9 + u64::from(again) },
+        double_charges: u64::from(again),
+        double_charges_of_probes: u64::from(again),
+        unknown: u64::from(name == Setting::HealthProbes),
+        unknown_and_charged: u64::from(name == Setting::HealthProbes),
+        waiting: 0,
+        attempts: 21,
+        held_back: 7,
+        probes: 1,
+        charged_by_probes: probes.len() as u64,
+        turns: vec![
+            Turn { at: Duration::from_secs(11), opened: true },
+            Turn { at: Duration::from_secs(21), opened: false },
+        ],
+        charges_by_second: [vec![[1, 0]; 10], vec![[0, 0]; 10], vec![[9, again]]].concat(),
+        probe_charges_s: probes.iter().map(|&at| Duration::from_secs(at)).collect(),
+    };
+    Figures {
+        seed: 42,
+        orders: 20,
+        fault: Fault::Silence,
+        from: Duration::from_secs(10),
+        until: Duration::from_secs(20),
+        loss: Loss::new(0.0).expect("nothing is a share"),
+        worlds: vec![
+            world(Setting::WithEngine, 0, &[16]),
+            world(Setting::WithoutEngine, 1, &[16]),
+            world(Setting::HealthProbes, 0, &[]),
+        ],
+    }
+}

@@ -162,3 +162,23 @@ pub(crate) fn lines(lang: Lang) -> Vec<Line> {
         },
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use crate::Lang;
+
+    #[test]
+    fn as_a_person_sees_it() {
+        for lang in [Lang::En, Lang::Es] {
+            let shown = anstream::adapter::strip_str(&sample().render(lang)).to_string();
+            insta::assert_snapshot!(format!("breaker_{lang}"), shown);
+        }
+    }
+
+    #[test]
+    fn the_json_is_the_promised_one() {
+        insta::assert_json_snapshot!(sample());
+        assert!(sample().passed());
+    }
+}

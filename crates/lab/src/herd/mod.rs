@@ -164,3 +164,38 @@ impl Figures {
 fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(time.as_secs_f64())
 }
+
+/// A herd in which the engine held and its lack was felt.
+#[cfg(test)]
+pub(crate) fn sample() -> Figures {
+    let world = |peak_per_100ms: u32, double_charges: u64| World {
+        attempts: u64::from(peak_per_100ms) * 100,
+        amplification: f64::from(peak_per_100ms),
+        peak_per_100ms,
+        served_after_s: (peak_per_100ms < 1_000 || double_charges == 0).then_some(12.5),
+        double_charges,
+        charges: 100 + double_charges,
+        unserved: 0,
+        arrived: 100,
+        first_attempts: 100,
+        repeats: u64::from(peak_per_100ms) * 100 - 100,
+        held_back: 0,
+        resumed: 0,
+        load_by_second: vec![peak_per_100ms; 20],
+        load_by_tenth: vec![peak_per_100ms; 200],
+    };
+    let measured = |(name, peak)| Measured {
+        name,
+        with_engine: world(peak, 0),
+        without_engine: world(peak, u64::from(peak) / 4),
+    };
+    Figures {
+        seed: 42,
+        clients: 100,
+        processes: 10,
+        fault: Fault::Silence,
+        outage: Duration::from_secs(10),
+        loss: Loss::new(0.01).expect("a hundredth is a share"),
+        strategies: Strategy::ALL.into_iter().zip([1_000, 120, 110, 18, 8, 29]).map(measured).collect(),
+    }
+}

@@ -199,3 +199,23 @@ fn height(load: u32) -> usize {
 fn to_f64(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use crate::Lang;
+
+    #[test]
+    fn as_a_person_sees_it() {
+        for lang in [Lang::En, Lang::Es] {
+            let shown = anstream::adapter::strip_str(&sample().render(lang)).to_string();
+            insta::assert_snapshot!(format!("herd_{lang}"), shown);
+        }
+    }
+
+    #[test]
+    fn the_json_is_the_promised_one() {
+        insta::assert_json_snapshot!(sample());
+        assert!(sample().passed());
+    }
+}
