@@ -14,12 +14,12 @@
 //!
 //! # Rules
 //!
-//! 1. Everything but herd and breaker is measured at a real server over real HTTP with real files; a lost response is really lost, by
-//!    [`link::Link`], which closes the connection before a byte of the response reaches the client.
+//! 1. Everything but herd and breaker is measured at a real server over real HTTP with real files; a lost response is
+//!    really lost, by [`link::Link`], which closes the connection before a byte of the response reaches the client.
 //! 2. Money is counted at the service's ledger, never from what the client believes.
 //! 3. The only randomness that shows in a figure is CPython's generator ([`random::PythonRandom`]), so that anybody can
 //!    draw the same orders with three lines of Python. Everything else that must race is forced by a barrier.
-//! 4. Herd and breaker are simulations in virtual time ([`crowd`](mod@crowd)), of which nothing is simulated that the product has: core's rules
+//! 4. Herd and breaker are simulations in virtual time. What the product has is not simulated in them: core's rules
 //!    decide, and the product's store remembers.
 //! 5. What is broken on purpose is broken in a decorated client, store or acquirer of this crate, never by a switch in the product.
 //!

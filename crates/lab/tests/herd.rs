@@ -100,7 +100,7 @@ fn p31_full_jitter_with_a_budget_has_the_lowest_peak_whatever_goes_wrong() {
         for seed in 1..=3 {
             let options =
                 Options { seed, fault, clients: 400, outage: Duration::from_secs(20), ..Options::default() };
-            let figures = measured(&Options { workers: 16, ..options });
+            let figures = measured(&options);
             assert_eq!(figures.calmest(), Some(Waiting::FullJitterBudget), "{fault}, seed {seed}");
         }
     }
@@ -124,6 +124,10 @@ async fn nobody_and_nothing_cannot_be_measured() {
         (Options { workers: 0, ..Options::default() }, "workers is 0"),
         (Options { timeout: Duration::ZERO, ..Options::default() }, "timeout is 0"),
         (Options { work: Duration::ZERO, ..Options::default() }, "work is 0"),
+        (
+            Options { outage: Duration::from_secs(601), ..Options::default() },
+            "outage is 601 s; at most 600 s",
+        ),
     ] {
         let error = run(&options, &Silent).await.expect_err("refused");
         assert!(error.to_string().starts_with(said), "{error}");

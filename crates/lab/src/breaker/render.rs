@@ -7,9 +7,13 @@ use comfy_table::Cell;
 use super::{Figures, Setting, World};
 use crate::{
     Lang,
+    crowd::DOUBLE_CHARGES,
+    lang::Noun,
     money::grouped,
     text::{Mood, bold, cell, number, styled, table, tick},
 };
+
+const ORDERS: Noun = Noun::new(["order", "orders"], ["pedido", "pedidos"]);
 
 /// Columns of a timeline.
 const COLUMNS: u32 = 60;
@@ -21,10 +25,10 @@ impl Figures {
     }
 
     fn heading(&self, lang: Lang) -> String {
-        let (orders, seed, fault) = (grouped(u64::from(self.orders)), self.seed, self.fault.say(lang));
+        let (seed, fault) = (self.seed, self.fault.say(lang));
+        let orders = ORDERS.count(self.orders.into(), lang);
         let (from, until) = (self.from.as_secs_f64(), self.until.as_secs_f64());
-        let first =
-            lang.say(format!("{orders} orders, one breaker"), format!("{orders} pedidos, un cortacircuitos"));
+        let first = lang.say(format!("{orders}, one breaker"), format!("{orders}, un cortacircuitos"));
         let rest = lang.say(
             format!(" · {fault} from {from} s to {until} s · virtual time · seed {seed}"),
             format!(" · {fault} de {from} s a {until} s · tiempo virtual · semilla {seed}"),
@@ -96,17 +100,20 @@ impl Figures {
         );
         let mut lines = vec![format!("{} {once}", tick(self.passed()))];
         if let Some(world) = self.of(Setting::WithoutEngine) {
-            let (twice, probes) = (grouped(world.double_charges), grouped(world.double_charges_of_probes));
+            let twice = DOUBLE_CHARGES.count(world.double_charges, lang);
+            let probes = grouped(world.double_charges_of_probes);
             lines.push(lang.say(
-                format!("  without it: {twice} charged again, {probes} of them through probes"),
-                format!("  sin él: {twice} cobrados de nuevo, {probes} de ellos por sondas"),
+                format!("  without it: {twice}, {probes} of them through probes"),
+                format!("  sin él: {twice}, {probes} de ellos por sondas"),
             ));
         }
         if let Some(world) = self.of(Setting::HealthProbes) {
-            let (unknown, charged) = (grouped(world.unknown), grouped(world.unknown_and_charged));
+            let (orders, charged) = (ORDERS.count(world.unknown, lang), grouped(world.unknown_and_charged));
             lines.push(lang.say(
-                format!("  without it and without repeating: {unknown} nobody knows about, {charged} of them charged"),
-                format!("  sin él y sin repetir: {unknown} de los que nadie sabe, {charged} de ellos cobrados"),
+                format!(
+                    "  without it and without repeating: nobody knows about {orders} (charged: {charged})"
+                ),
+                format!("  sin él y sin repetir: nadie sabe de {orders} (cobrados: {charged})"),
             ));
         }
         lines.join("\n")

@@ -69,7 +69,7 @@ fn check(options: &Options) -> Result<(), Error> {
             )));
         }
     }
-    Ok(())
+    crowd::check_length(outage)
 }
 
 impl Times {

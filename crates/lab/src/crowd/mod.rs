@@ -26,6 +26,8 @@ use unavez_core::{
     time::Time,
 };
 
+use crate::{Error, lang::Noun};
+
 pub use line::{Fault, UnknownFault};
 
 pub(crate) use callers::{State, Turn};
@@ -33,6 +35,10 @@ pub(crate) use line::Line;
 pub(crate) use load::Load;
 pub(crate) use run::run;
 pub(crate) use server::Entry;
+
+/// What is counted in both languages.
+pub(crate) const DOUBLE_CHARGES: Noun =
+    Noun::new(["double charge", "double charges"], ["cobro doble", "cobros dobles"]);
 
 /// When a run begins.
 pub(crate) const START: Time = Time::from_micros(0);
@@ -146,6 +152,25 @@ impl Outcome {
     pub(crate) fn unserved(&self) -> u64 {
         self.states.iter().filter(|state| state.served_at().is_none()).count() as u64
     }
+}
+
+/// The longest fault that is worth watching: what it does shows long before.
+const FAULT_MAX: Duration = Duration::from_secs(600);
+
+/// Refuses a fault that would be watched for hours of the machine's time.
+///
+/// # Errors
+///
+/// Usage: names the length and the limit.
+pub(crate) fn check_length(fault: Duration) -> Result<(), Error> {
+    if fault <= FAULT_MAX {
+        return Ok(());
+    }
+    let (seen, most) = (fault.as_secs(), FAULT_MAX.as_secs());
+    Err(Error::usage((
+        format!("outage is {seen} s; at most {most} s"),
+        format!("outage es {seen} s; a lo sumo {most} s"),
+    )))
 }
 
 /// How long an order rests in the outbox after a call that ended without an outcome.

@@ -2,7 +2,7 @@
 //!
 //! What keeps the server down after an outage is the repeating, and what charges twice is the repeating too. Each way of
 //! waiting is run against a server that remembers and one that does not: everything else - orders, losses, the server's
-//! strength - is the same. See [`crate::crowd`] for the rules.
+//! strength - is the same. The rules stand at the head of the module `crowd`.
 
 mod render;
 mod run;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 pub use crate::crowd::{Fault, UnknownFault};
-pub(crate) use render::{TWICE, head, peak_and_served, served, times};
+pub(crate) use render::{head, peak_and_served, served, times};
 pub use run::run;
 pub use strategy::Strategy;
 

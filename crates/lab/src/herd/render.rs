@@ -1,22 +1,21 @@
 //! The herd's table for a terminal.
 
+use std::time::Duration;
+
 use comfy_table::Cell;
 
 use super::{Figures, Measured, Strategy, World};
 use crate::{
     Lang,
-    lang::Noun,
+    crowd::DOUBLE_CHARGES,
     money::grouped,
     text::{Mood, bold, cell, number, styled, table, tick},
 };
 
-pub(crate) const TWICE: Noun =
-    Noun::new(["double charge", "double charges"], ["cobro doble", "cobros dobles"]);
-
 /// Columns of a curve in the terminal.
 const CURVE_COLUMNS: usize = 48;
 
-/// Heights of a curve: each is twice the one below.
+/// Heights of a curve.
 const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 impl Figures {
@@ -64,18 +63,18 @@ impl Figures {
         ]
     }
 
-    /// Load over time. The scale is one of doublings, or all but the first would be flat.
+    /// Load over time. The scale is logarithmic, or all but the first would be flat.
     fn curves(&self, lang: Lang) -> String {
-        let tenths = self.tenths_shown();
+        let (tenths, highest) = (self.tenths_shown(), self.highest_load());
         let width = self.strategies.iter().map(|measured| measured.name.say(lang).chars().count()).max();
         let width = width.unwrap_or_default();
         let mut lines = vec![bold(lang.say(
-            "Attempts at the server's door over time, engine on (each step is a doubling)",
-            "Intentos ante la puerta del servidor en el tiempo, con motor (cada escalón es el doble)",
+            "Attempts at the server's door over time, engine on (logarithmic)",
+            "Intentos ante la puerta del servidor en el tiempo, con motor (logarítmica)",
         ))];
         for measured in &self.strategies {
             let name = measured.name.say(lang);
-            let curve = curve(&measured.with_engine.load_by_tenth, tenths);
+            let curve = curve(&measured.with_engine.load_by_tenth, tenths, highest);
             lines.push(format!("{name:width$}  {curve}"));
         }
         let outage = self.outage.as_secs_f64() * 10.0 / to_f64(tenths) * to_f64(CURVE_COLUMNS);
@@ -136,15 +135,18 @@ impl Figures {
         lines.join("\n")
     }
 
+    /// The most attempts in a tenth of a second of any curve.
+    pub(crate) fn highest_load(&self) -> u32 {
+        let loads = self.strategies.iter().flat_map(|measured| &measured.with_engine.load_by_tenth);
+        loads.copied().max().unwrap_or(0)
+    }
+
     /// How much of time a curve shows: until the last of those that were served was.
     pub(crate) fn tenths_shown(&self) -> usize {
         let last = self.strategies.iter().filter_map(|measured| measured.with_engine.served_after_s);
-        let after = last.fold(10.0, f64::max);
-        let seconds = (self.outage.as_secs_f64() + after).ceil();
-        // A day has fewer tenths of a second than this.
-        (1..=u32::from(u16::MAX))
-            .find(|&tens| f64::from(tens) * 10.0 >= seconds)
-            .map_or(usize::MAX, |tens| tens as usize * 100)
+        let after = Duration::from_secs_f64(last.fold(10.0, f64::max));
+        let tens = (self.outage + after).as_secs() / 10 + 1;
+        usize::try_from(tens).expect("a herd is watched for minutes") * 100
     }
 }
 
@@ -156,9 +158,13 @@ pub(crate) fn head(lang: Lang) -> [&'static str; 7] {
     )
 }
 
-/// `8.4x`
+/// `8.4x`, `1,847x`
 pub(crate) fn times(amplification: f64) -> String {
-    if amplification < 100.0 { format!("{amplification:.1}x") } else { format!("{amplification:.0}x") }
+    if amplification < 100.0 {
+        return format!("{amplification:.1}x");
+    }
+    let whole = Duration::from_secs_f64(amplification.round()).as_secs();
+    format!("{}x", grouped(whole))
 }
 
 /// When all were served, after the outage.
@@ -170,7 +176,7 @@ pub(crate) fn served(world: &World, lang: Lang) -> String {
 }
 
 fn half(world: &World, lang: Lang) -> String {
-    let double = TWICE.count(world.double_charges, lang);
+    let double = DOUBLE_CHARGES.count(world.double_charges, lang);
     format!("{double}\n{}", peak_and_served(world, lang))
 }
 
@@ -180,19 +186,20 @@ pub(crate) fn peak_and_served(world: &World, lang: Lang) -> String {
     lang.say(format!("peak {peak}, all served {served}"), format!("pico {peak}, todos servidos {served}"))
 }
 
-/// The highest load in each column's time.
-fn curve(tenths: &[u32], shown: usize) -> String {
+/// The highest load in each column's time, on a scale of doublings that ends at `highest`.
+fn curve(tenths: &[u32], shown: usize, highest: u32) -> String {
     let column = |column: usize| {
         let (from, until) = (column * shown / CURVE_COLUMNS, (column + 1) * shown / CURVE_COLUMNS);
         let slice = tenths.get(from..until.min(tenths.len())).unwrap_or_default();
-        HEIGHTS[height(slice.iter().copied().max().unwrap_or(0))]
+        HEIGHTS[height(slice.iter().copied().max().unwrap_or(0), highest)]
     };
     (0..CURVE_COLUMNS).map(column).collect()
 }
 
-/// One for a single attempt, and one more for each doubling; the last is everything above that.
-fn height(load: u32) -> usize {
-    (u32::BITS - load.leading_zeros()).min(8) as usize
+/// How many doublings a load is, as a share of those of the highest one. A single attempt is seen.
+fn height(load: u32, highest: u32) -> usize {
+    let doublings = |load: u32| (u32::BITS - load.leading_zeros()) as usize;
+    (doublings(load) * (HEIGHTS.len() - 1)).div_ceil(doublings(highest).max(1))
 }
 
 /// Counts of columns and tenths are small.
@@ -211,6 +218,13 @@ mod tests {
             let shown = anstream::adapter::strip_str(&sample().render(lang)).to_string();
             insta::assert_snapshot!(format!("herd_{lang}"), shown);
         }
+    }
+
+    #[test]
+    fn a_single_attempt_is_seen_and_the_highest_load_fills_its_line() {
+        assert_eq!([0, 1, 8, 129, 1_000].map(|load| super::height(load, 1_000)), [0, 1, 4, 7, 8]);
+        assert_eq!([0, 1].map(|load| super::height(load, 1)), [0, 8]);
+        assert_eq!(super::height(0, 0), 0);
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn check(options: &Options) -> Result<(), Error> {
             )));
         }
     }
-    Ok(())
+    crowd::check_length(options.outage)
 }
 
 /// When each order is placed: the same for every strategy and both servers.

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     Lang,
-    herd::{Figures, Measured, Options, Strategy, TWICE, World, head, peak_and_served, served, times},
+    crowd::DOUBLE_CHARGES,
+    herd::{Figures, Measured, Options, Strategy, World, head, peak_and_served, served, times},
     money::grouped,
 };
 
@@ -106,7 +107,7 @@ fn halves(figures: &Figures, lang: Lang) -> Vec<Half> {
         client,
         server,
         double: grouped(world.double_charges),
-        noun: TWICE.of(world.double_charges, lang),
+        noun: DOUBLE_CHARGES.of(world.double_charges, lang),
         note: peak_and_served(world, lang),
     };
     let rows = figures.halves_shown(lang).into_iter();
@@ -118,10 +119,9 @@ fn halves(figures: &Figures, lang: Lang) -> Vec<Half> {
 
 fn strips(figures: &Figures, lang: Lang) -> Vec<Shown> {
     let tenths = figures.tenths_shown();
-    let loads = figures.strategies.iter().flat_map(|measured| &measured.with_engine.load_by_tenth);
     let scale = Scale {
         seconds: seconds_of(tenths),
-        highest: f64::from(loads.copied().max().unwrap_or(1)),
+        highest: f64::from(figures.highest_load()),
         growth: Growth::Tenfold,
     };
     figures.strategies.iter().map(|measured| strip(figures, measured, &scale, lang)).collect()
