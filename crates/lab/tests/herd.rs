@@ -89,6 +89,11 @@ fn c73_an_outage_of_thirty_seconds_is_over_when_it_is_over() {
     assert!(calm.arrived * 10 <= u64::from(figures.clients) * 12, "{} found the door open", calm.arrived);
     assert!(u64::from(calm.peak_per_100ms) * 20 <= calm.repeats, "{} at once", calm.peak_per_100ms);
     assert_eq!(figures.calmest(), Some(Waiting::FullJitterBudget));
+    // As docs/lab.md tells it.
+    let told =
+        figures.strategies.iter().map(|it| (it.with_engine.peak_per_100ms, it.without_engine.double_charges));
+    let expected = [(1_000, 34_992), (129, 1_081), (129, 558), (18, 8), (8, 8), (29, 8)];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
     // Those that failed together come back together, as many at once as there were in the outage's first second.
     assert!(of(&figures, Waiting::Exponential).with_engine.peak_per_100ms > 10 * calm.peak_per_100ms);
     assert!(of(&figures, Waiting::NoBackoff).with_engine.amplification > 100.0);

@@ -200,6 +200,32 @@ fn a_herd_that_cannot_be_is_refused_with_its_limits() {
 }
 
 #[test]
+fn everything_is_told_on_one_page_and_in_one_document() {
+    let folder = folder();
+    let sizes = ["lab", "all", "--orders", "5", "--operations", "300", "--clients", "20", "--lang", "es"];
+    let everything =
+        run(folder.path(), sizes.iter().chain(&["--report", "all.html", "--format", "json"])).json(0);
+    for measurement in ["fleet", "sweep", "accept", "break", "keys", "day", "herd", "breaker"] {
+        assert!(everything[measurement].is_object(), "{measurement} is not there");
+    }
+    let claim = everything["rules"].as_array().unwrap().iter().find(|it| it["rule"] == "P8").unwrap();
+    assert_eq!(claim["tests"], serde_json::json!(["concurrent-race", "after-kill"]));
+    let page = std::fs::read_to_string(folder.path().join("all.html")).unwrap();
+    assert!(page.contains("<html lang=\"es\">") && page.contains("Cobrado exactamente una vez"), "{page}");
+    assert!(page.contains("unavez lab fleet --seed 42 --orders 5 "));
+}
+
+#[test]
+fn what_goes_wrong_is_said_in_the_language_asked_for() {
+    let folder = folder();
+    let spanish = ["--target", "http://127.0.0.1:9", "--lang", "es"];
+    run(folder.path(), ["lab", "accept"].iter().chain(&spanish))
+        .fails_with(3, &["destino http://127.0.0.1:9"]);
+    run(folder.path(), ["lab", "day", "--lang", "es", "--report", "no/such.html"])
+        .fails_with(3, &["no se puede escribir el informe no/such.html"]);
+}
+
+#[test]
 fn a_ttl_shorter_than_an_attempt_is_refused() {
     let folder = folder();
     run(folder.path(), ["lab", "day", "--ttl", "30s"]).fails_with(2, &["ttl: "]);
@@ -242,6 +268,7 @@ fn a_signal_ends_a_run_and_leaves_nothing_behind() {
         ("day", "INT"),
         ("keys", "TERM"),
         ("herd", "INT"),
+        ("all", "INT"),
     ] {
         let folder = folder();
         let child = unavez(folder.path())
@@ -266,11 +293,11 @@ fn entries(folder: &Path) -> Vec<String> {
 #[test]
 fn a_report_that_cannot_be_written_is_refused_before_anything_runs() {
     let folder = folder();
-    for command in ["fleet", "accept", "break", "day", "keys", "herd", "breaker"] {
+    for command in ["fleet", "accept", "break", "day", "keys", "herd", "breaker", "all"] {
         // A target that is not there: had anything run, that would be the complaint.
         let flags: &[&str] = match command {
-            "break" | "day" | "keys" | "herd" | "breaker" => &["--report", "no/such/page.html"],
-            _ => &["--report", "no/such/page.html", "--target", "http://127.0.0.1:9"],
+            "fleet" | "accept" => &["--report", "no/such/page.html", "--target", "http://127.0.0.1:9"],
+            _ => &["--report", "no/such/page.html"],
         };
         run(folder.path(), ["lab", command].iter().chain(flags)).fails_with(3, &["report no/such/page.html"]);
     }
