@@ -35,12 +35,12 @@ impl Fault {
         }
     }
 
-    /// As a sentence calls it; what is typed stands beside it where it is another word.
+    /// As a sentence calls it.
     pub(crate) fn say(self, lang: Lang) -> &'static str {
         match self {
-            Self::Outage => lang.say("outage", "caída (outage)"),
-            Self::Silence => lang.say("silence", "silencio (silence)"),
-            Self::Overload => lang.say("overload", "sobrecarga (overload)"),
+            Self::Outage => lang.say("outage", "caída"),
+            Self::Silence => lang.say("silence", "silencio"),
+            Self::Overload => lang.say("overload", "sobrecarga"),
         }
     }
 }

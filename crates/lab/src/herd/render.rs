@@ -182,7 +182,12 @@ fn half(world: &World, lang: Lang) -> String {
 
 /// `peak 8, all served +58.0 s`
 pub(crate) fn peak_and_served(world: &World, lang: Lang) -> String {
-    let (peak, served) = (grouped(world.peak_per_100ms.into()), served(world, lang));
+    let peak = grouped(world.peak_per_100ms.into());
+    if world.served_after_s.is_none() {
+        return lang
+            .say(format!("peak {peak}, never all served"), format!("pico {peak}, nunca todos servidos"));
+    }
+    let served = served(world, lang);
     lang.say(format!("peak {peak}, all served {served}"), format!("pico {peak}, todos servidos {served}"))
 }
 
