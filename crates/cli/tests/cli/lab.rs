@@ -229,6 +229,8 @@ fn what_goes_wrong_is_said_in_the_language_asked_for() {
 fn a_ttl_shorter_than_an_attempt_is_refused() {
     let folder = folder();
     run(folder.path(), ["lab", "day", "--ttl", "30s"]).fails_with(2, &["ttl: "]);
+    run(folder.path(), ["lab", "day", "--ttl", "30s", "--lang", "es"])
+        .fails_with(2, &["ttl: 30s es más corto que un intento, que puede durar 1m"]);
 }
 
 #[test]
