@@ -105,7 +105,7 @@ fn a_small_day_is_told_in_json_and_on_a_page() {
         (&"replayed".into(), &"existing-resource".into())
     );
     let page = std::fs::read_to_string(folder.path().join("day.html")).unwrap();
-    assert!(page.contains("unavez lab day --seed 42 --operations 600 --ttl 3600s --days 1"));
+    assert!(page.contains("unavez lab day --seed 42 --operations 600 --ttl 1h --days 1"));
 }
 
 #[test]

@@ -47,8 +47,8 @@ impl Options {
     /// The command that gives the same figures again.
     pub fn command(&self) -> String {
         let Self { seed, operations, ttl, days } = self;
-        let ttl = ttl.as_secs();
-        format!("unavez lab day --seed {seed} --operations {operations} --ttl {ttl}s --days {days}")
+        let ttl = length(ttl.as_secs());
+        format!("unavez lab day --seed {seed} --operations {operations} --ttl {ttl} --days {days}")
     }
 }
 

@@ -139,6 +139,12 @@ impl Frame {
         }
     }
 
+    /// Moves the plot to the right if the marks of its vertical axis need more room than they have.
+    fn with_room_for(self, longest: &str) -> Self {
+        let width = longest.chars().map(|_| LETTER_WIDTH).sum::<f64>() + 2.0 * MARK_GAP;
+        Self { left: self.left.max(rounded(width)), ..self }
+    }
+
     fn x(&self, share: f64) -> f64 {
         rounded(self.left + (self.right - self.left) * share)
     }
@@ -151,11 +157,11 @@ impl Frame {
 impl LineChart {
     /// Draws the series for a screen. The vertical axis ends at a round number above the highest value.
     pub(crate) fn draw(screen: Screen, title: &str, x: &Axis, y: Unit, series: &[Series]) -> Self {
-        let frame = Frame::of(screen);
         let highest = series.iter().flat_map(|line| &line.points).map(|&(_, y)| y).fold(0.0, f64::max);
         let step = round_step(highest);
         let steps = (highest / step).ceil().max(1.0);
         let top = step * steps;
+        let frame = Frame::of(screen).with_room_for(&y.mark(top));
         let every = if screen == Screen::Phone { 2 } else { 1 };
         Self {
             frame,
@@ -203,6 +209,10 @@ impl Line {
         Dot { x: x - 10.0, y: y - 8.0, text: format!("{}: {}", series.name, unit.write(value)) }
     }
 }
+
+/// The widest letter of a mark on an axis, and what stands between it and the plot.
+const LETTER_WIDTH: f64 = 7.2;
+const MARK_GAP: f64 = 8.0;
 
 /// About as wide as a label is.
 const LABEL_WIDTH: f64 = 120.0;
@@ -286,6 +296,19 @@ mod tests {
         let chart = LineChart::draw(Screen::Wide, "t", &Axis::percent("x"), PERCENT, &[series]);
         assert!(chart.lines[0].dots.iter().all(|dot| dot.y == chart.frame.bottom));
         assert_eq!(chart.lines[0].path, "M56 284L740 284");
+    }
+
+    #[test]
+    fn marks_have_room_however_long_they_are() {
+        let left = |highest: f64, unit: Unit| {
+            let series = Series { name: "s".into(), class: "after", points: vec![(0.0, highest)] };
+            let chart = LineChart::draw(Screen::Phone, "t", &Axis::hours("x", 24), unit, &[series]);
+            (chart.frame.left, chart.lines[0].dots[0].x)
+        };
+        assert_eq!(left(7.0, COUNT), (44.0, 44.0));
+        let (million, dot) = left(1_000_000.0, COUNT);
+        assert!(million > 76.0 && dot == million, "{million} {dot}");
+        assert!(left(696.0, MEBIBYTES).0 > 60.0);
     }
 
     #[test]

@@ -150,11 +150,11 @@ fn repeats(figures: &Figures, lang: Lang) -> Vec<Line> {
 fn method(lang: Lang) -> &'static str {
     lang.say(
         "The product's SQLite store, group commit and all; its clock is turned a minute further whenever the minute's \
-         operations are done, and what has expired is purged. Rows are counted in the table, sizes are those of the database \
+         operations are done (ten minutes on a day of few), and what has expired is purged. Rows are counted in the table, sizes are those of the database \
          file. The repeats were sent to the payments service over HTTP. These are the records alone: charges and ledger \
          stay, which is why a repeat after the TTL still has an answer.",
         "El almacén SQLite del producto, con sus confirmaciones en grupo; su reloj avanza un minuto cuando las operaciones del \
-         minuto están hechas, y lo vencido se purga. Las filas se cuentan en la tabla y los tamaños son los del archivo. Las \
+         minuto están hechas (diez en un día de pocas), y lo vencido se purga. Las filas se cuentan en la tabla y los tamaños son los del archivo. Las \
          repeticiones se enviaron al servicio de pagos por HTTP. Son solo los registros: los cobros y el libro mayor quedan, y \
          por eso una repetición tras el TTL todavía tiene respuesta.",
     )
