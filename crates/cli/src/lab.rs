@@ -1,7 +1,9 @@
 //! `unavez lab`: the measurements of [`unavez_lab`], from the command line.
 
 mod all;
+mod breaker;
 mod day;
+mod herd;
 mod keys;
 
 use std::num::NonZeroUsize;
@@ -31,6 +33,10 @@ pub(crate) enum LabCommand {
     Day(day::DayArgs),
     /// Put every kind of key into every situation, and count the money
     Keys(keys::KeysArgs),
+    /// Let many callers repeat after an outage, each way of waiting, and watch load and double charges
+    Herd(herd::HerdArgs),
+    /// Let a breaker probe with charges, with and without the engine, and count what is charged twice
+    Breaker(breaker::BreakerArgs),
     /// Make every measurement, and put them on one page
     All(all::AllArgs),
 }
@@ -229,6 +235,8 @@ impl LabCommand {
             Self::Break(_) => "break",
             Self::Day(_) => "day",
             Self::Keys(_) => "keys",
+            Self::Herd(_) => "herd",
+            Self::Breaker(_) => "breaker",
             Self::All(_) => "all",
         }
     }
@@ -240,6 +248,8 @@ impl LabCommand {
             Self::Break(args) => &args.report,
             Self::Day(args) => &args.report,
             Self::Keys(args) => &args.report,
+            Self::Herd(args) => &args.report,
+            Self::Breaker(args) => &args.report,
             Self::All(args) => &args.report,
         }
     }
@@ -279,6 +289,8 @@ async fn measure(command: &LabCommand) -> Result<Exit, Failure> {
         LabCommand::Break(args) => take_out(args).await,
         LabCommand::Day(args) => day::measure(args).await,
         LabCommand::Keys(args) => keys::measure(args).await,
+        LabCommand::Herd(args) => herd::measure(args).await,
+        LabCommand::Breaker(args) => breaker::measure(args).await,
         LabCommand::All(args) => all::measure(args).await,
     }
 }

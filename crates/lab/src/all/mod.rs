@@ -10,7 +10,7 @@ mod trace;
 use serde::Serialize;
 
 use crate::{
-    Lang, accept, break_, day, fleet, naming,
+    Lang, accept, break_, breaker, day, fleet, herd, naming,
     report::{self, Chapter},
 };
 
@@ -31,6 +31,10 @@ pub struct Options {
     pub keys: naming::Options,
     /// A day of traffic.
     pub day: day::Options,
+    /// Many callers after an outage.
+    pub herd: herd::Options,
+    /// A breaker and its probes.
+    pub breaker: breaker::Options,
 }
 
 /// Every measurement: exactly what `--format json` prints.
@@ -49,6 +53,10 @@ pub struct Report {
     pub keys: naming::Report,
     /// A day of traffic.
     pub day: day::Figures,
+    /// Many callers after an outage.
+    pub herd: herd::Figures,
+    /// A breaker and its probes.
+    pub breaker: breaker::Figures,
     /// Which test shows which rule, and which piece makes it fail.
     pub rules: Vec<Traced>,
 }
@@ -61,16 +69,20 @@ impl Report {
             && self.break_.passed()
             && self.keys.passed()
             && self.day.passed()
+            && self.herd.passed()
+            && self.breaker.passed()
     }
 
     /// The measurements as chapters, in the order in which they are told.
-    pub fn chapters(&self, options: &Options, lang: Lang) -> [Chapter; 5] {
+    pub fn chapters(&self, options: &Options, lang: Lang) -> [Chapter; 7] {
         [
             report::fleet(&options.fleet, &self.fleet, Some(&self.sweep), lang),
             report::accept(&options.accept, &self.accept, lang),
             report::break_(&self.break_, lang),
             report::keys(&options.keys, &self.keys, lang),
             report::day(&options.day, &self.day, lang),
+            report::herd(&options.herd, &self.herd, lang),
+            report::breaker(&options.breaker, &self.breaker, lang),
         ]
     }
 }
@@ -84,6 +96,8 @@ impl Options {
             "unavez lab break".to_owned(),
             self.keys.command().to_owned(),
             self.day.command(),
+            self.herd.command(),
+            self.breaker.command(),
         ]
     }
 }

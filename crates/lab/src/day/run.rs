@@ -3,7 +3,7 @@
 use unavez_core::timing::Timings;
 
 use super::{
-    Figures, Options, repeat,
+    Figures, Options, length, repeat,
     rhythm::{self, Steps},
     world::{Day, Memory},
 };
@@ -48,6 +48,10 @@ fn check(options: &Options) -> Result<(), Error> {
     }
     let timings = Timings { response_ttl: options.ttl, ..Timings::default() };
     timings.check().map_err(|contradiction| {
-        Error::usage((format!("ttl: {contradiction}"), format!("ttl: {contradiction}")))
+        let (ttl, least) = (length(options.ttl.as_secs()), length(timings.operation_timeout.as_secs()));
+        Error::usage((
+            format!("ttl: {contradiction}"),
+            format!("ttl: {ttl} es más corto que un intento, que puede durar {least}"),
+        ))
     })
 }

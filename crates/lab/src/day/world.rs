@@ -130,7 +130,7 @@ impl Day {
             .await
     }
 
-    /// Empties the log into the file and looks at the file itself, which must be what was measured last.
+    /// Empties the log into the file and looks at the file itself, which must hold at least what was measured last.
     async fn close(self, world: World) -> Result<World, Error> {
         self.store.close().await;
         let file_bytes = fs::metadata(&self.path)?.len();

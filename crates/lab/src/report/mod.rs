@@ -8,10 +8,13 @@
 mod accept;
 mod all;
 mod break_;
+mod breaker;
 mod chart;
 mod day;
 mod fleet;
+mod herd;
 mod naming;
+mod strip;
 
 use std::{
     fs::{self, OpenOptions},
@@ -26,8 +29,10 @@ use crate::{Error, Lang};
 pub use accept::accept;
 pub use all::all;
 pub use break_::break_;
+pub use breaker::breaker;
 pub use day::day;
 pub use fleet::fleet;
+pub use herd::herd;
 pub use naming::keys;
 
 /// One measurement as a page tells it.
@@ -134,9 +139,9 @@ mod tests {
     use crate::{
         Lang, Mutation,
         accept::{self, Outcome, Test},
-        all, break_, day,
+        all, break_, breaker, day,
         fleet::{Figures, Intent, Loss, Sweep, World},
-        naming,
+        herd, naming,
     };
 
     fn world(total_charged: u64) -> World {
@@ -168,7 +173,7 @@ mod tests {
         }
     }
 
-    fn pages(lang: Lang) -> [String; 5] {
+    fn pages(lang: Lang) -> [String; 7] {
         sample().chapters(&all::Options::default(), lang).each_ref().map(Chapter::page)
     }
 
@@ -203,6 +208,8 @@ mod tests {
             break_,
             keys: naming::sample(),
             day: day::sample(),
+            herd: herd::sample(),
+            breaker: breaker::sample(),
         }
     }
 
@@ -281,6 +288,8 @@ mod tests {
                 report.break_.render(lang),
                 report.keys.render(lang),
                 report.day.render(lang),
+                report.herd.render(lang),
+                report.breaker.render(lang),
                 report.render(&options, lang),
             ] {
                 check_language(&anstream::adapter::strip_str(&table).to_string(), foreign, "a table");
@@ -340,6 +349,26 @@ mod tests {
             "the label of the last point, wide and on a phone"
         );
         assert_eq!(page.matches("after: 0.0 %").count(), 2);
+    }
+
+    #[test]
+    fn a_herd_shows_every_way_of_waiting_and_both_halves() {
+        let [.., page, _] = pages(Lang::En);
+        assert_eq!(page.matches("class=\"chart strip\"").count(), 6, "a strip for each way of waiting");
+        assert_eq!(page.matches("class=\"card ").count(), 4, "two by two");
+        assert_eq!(page.matches("class=\"card before\"").count(), 2, "without memory, both are bad");
+        assert!(page.contains("unavez lab herd --seed 42 --clients 1000"));
+    }
+
+    #[test]
+    fn a_breaker_shows_its_probes_in_every_world() {
+        let [.., page] = pages(Lang::En);
+        assert_eq!(page.matches("class=\"chart strip\"").count(), 6, "three worlds, wide and on a phone");
+        assert_eq!(
+            page.matches("class=\"mark bad\"").count(),
+            4,
+            "a probe and its repeat, wide and on a phone"
+        );
     }
 
     #[test]
