@@ -19,7 +19,7 @@ pub(crate) struct Args {}
 /// What a package of ours may use of ours. A package without a line here is refused: it needs a decision first.
 const LAYERS: &[(&str, &[&str])] = &[
     ("unavez-core", &[]),
-    ("unavez-store", &["unavez-core", "test-postgres"]),
+    ("unavez-store", &["unavez-core", "test-postgres", "test-redis"]),
     ("unavez-client", &["unavez-core"]),
     ("unavez-tower", &["unavez-core", "unavez-store", "test-postgres"]),
     ("unavez-payments", &["unavez-core", "unavez-store", "unavez-tower"]),
@@ -31,6 +31,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Chores and rivals share no code with what they judge.
     ("xtask", &["test-postgres"]),
     ("test-postgres", &[]),
+    ("test-redis", &[]),
     ("contestant-bare-axum", &[]),
     ("contestant-middleware", &["unavez-tower", "contestant-bare-axum"]),
     ("contestant-postgres-store", &["unavez-core", "unavez-store"]),

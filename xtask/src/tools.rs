@@ -44,6 +44,12 @@ const PROGRAMS: &[Program] = &[
         needed_for: "the tests of the PostgreSQL store behind a pooler",
     },
     Program {
+        name: "redis-server",
+        probe: &["redis-server", "--version"],
+        debian: "redis-server",
+        needed_for: "the tests of the Redis store, which start servers of their own",
+    },
+    Program {
         name: "python3",
         probe: &["python3", "--version"],
         debian: "python3",

@@ -1,12 +1,18 @@
 //! What a record's state is in columns, alike in every database.
 
 use unavez_core::answer::Content;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 use unavez_core::record::State;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 use unavez_core::time::Time;
 
 use crate::headers;
 
 /// The columns that follow from a record's state; null where the state does not have them.
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    expect(dead_code, reason = "on Redis a script fills in what follows from time")
+)]
 #[derive(Default)]
 pub(crate) struct StateColumns<'r> {
     pub(crate) deadline: Option<i64>,
@@ -25,6 +31,7 @@ pub(crate) struct StateColumns<'r> {
 }
 
 impl<'r> StateColumns<'r> {
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(crate) fn of(state: &'r State) -> Self {
         match state {
             State::InProgress { deadline } => {

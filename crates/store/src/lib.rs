@@ -11,7 +11,8 @@
 //!
 //! [`memory::MemoryStore`] forgets with its process. `SqliteStore` (feature `sqlite`) keeps one file, written by one
 //! process, with group commit. `PostgresStore` (feature `postgres`) keeps tables that any number of processes share, with
-//! group commit in each. Every adapter passes the same public suite, [`mod@conformance`].
+//! group commit in each. `RedisStore` (feature `redis`) keeps what may be lost in a failover, for answers rather than for
+//! money. Every adapter passes the same public suite, [`mod@conformance`].
 
 use std::fmt;
 use std::future::Future;
@@ -24,18 +25,22 @@ use unavez_core::record::{Change, Fence, IllegalTransition, Record};
 use unavez_core::time::Time;
 
 pub mod clock;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod columns;
 pub mod conformance;
 pub mod fault;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod headers;
 pub mod memory;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod migrations;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod rules;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod server_time;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 

@@ -1,6 +1,6 @@
 //! Any history of calls ends the same in every store: memory, SQLite in memory, SQLite in a file, SQLite that remembers
-//! nothing, SQLite that files its indexes all the time and is closed or killed now and then, and PostgreSQL, opened anew
-//! now and then. Implementations of one table, so a difference is a fault of one of them.
+//! nothing, SQLite that files its indexes all the time and is closed or killed now and then, and PostgreSQL and Redis,
+//! opened anew now and then. Implementations of one table, so a difference is a fault of one of them.
 
 #![cfg(feature = "sqlite")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "redis"))]
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ use unavez_store::clock::{Clock, ManualClock};
 use unavez_store::memory::MemoryStore;
 #[cfg(feature = "postgres")]
 use unavez_store::postgres::{self, PostgresStore};
+#[cfg(feature = "redis")]
+use unavez_store::redis::{self, RedisStore};
 use unavez_store::sqlite::{Location, Options, SqliteStore};
 use unavez_store::{Filter, Store};
 
@@ -173,6 +175,12 @@ enum Subject {
         url: String,
         clock: ManualClock,
     },
+    #[cfg(feature = "redis")]
+    Redis {
+        store: RedisStore,
+        url: String,
+        clock: ManualClock,
+    },
 }
 
 /// Where a SQLite store lives, and what it remembers.
@@ -214,6 +222,8 @@ impl Subject {
             Self::Sqlite { store, .. } => store,
             #[cfg(feature = "postgres")]
             Self::Postgres { store, .. } => store,
+            #[cfg(feature = "redis")]
+            Self::Redis { store, .. } => store,
         }
     }
 
@@ -228,11 +238,25 @@ impl Subject {
         Self::Postgres { store, url, clock }
     }
 
+    /// One database for all histories, emptied for each.
+    #[cfg(feature = "redis")]
+    async fn redis() -> Self {
+        static DATABASE: OnceLock<test_redis::Database<'static>> = OnceLock::new();
+        let database = DATABASE.get_or_init(|| test_redis::Server::shared().database());
+        database.query(&["FLUSHDB"]);
+        let (url, clock) = (database.url(), ManualClock::new());
+        Self::Redis { store: open_redis(&url, &clock).await, url, clock }
+    }
+
     async fn reopen(&mut self, ending: Ending) {
         #[cfg(feature = "postgres")]
         if let Self::Postgres { store, url, clock } = self {
             // Its process ends, whichever way: what it acknowledged is the server's.
             *store = open_postgres(url, clock).await;
+        }
+        #[cfg(feature = "redis")]
+        if let Self::Redis { store, url, clock } = self {
+            *store = open_redis(url, clock).await;
         }
         let Self::Sqlite { store, at: at @ Place::File { .. }, clock, folder, lives } = self else { return };
         match ending {
@@ -263,6 +287,12 @@ async fn open_postgres(url: &str, clock: &ManualClock) -> PostgresStore {
     let clock = Some(Arc::new(clock.clone()) as _);
     let options = postgres::Options { migrate: postgres::Migrate::Auto, clock, ..Default::default() };
     PostgresStore::open(postgres::Location::parse(url).unwrap(), options).await.unwrap()
+}
+
+#[cfg(feature = "redis")]
+async fn open_redis(url: &str, clock: &ManualClock) -> RedisStore {
+    let options = redis::Options { clock: Some(Arc::new(clock.clone())), ..Default::default() };
+    RedisStore::open(redis::Location::parse(url).unwrap(), options).await.unwrap()
 }
 
 /// Everything a store says during a history and holds after it.
@@ -330,6 +360,13 @@ proptest! {
                 let Subject::Postgres { clock, .. } = &subject else { unreachable!("made just now") };
                 let clock = clock.clone();
                 assert_eq!(told(&mut subject, &clock, &steps).await, expected, "PostgreSQL");
+            }
+            #[cfg(feature = "redis")]
+            {
+                let mut subject = Subject::redis().await;
+                let Subject::Redis { clock, .. } = &subject else { unreachable!("made just now") };
+                let clock = clock.clone();
+                assert_eq!(told(&mut subject, &clock, &steps).await, expected, "Redis");
             }
         });
     }

@@ -1,7 +1,7 @@
 //! Every store of this crate passes the public suite.
 
 #![cfg_attr(
-    any(feature = "postgres", feature = "sqlite"),
+    any(feature = "postgres", feature = "redis", feature = "sqlite"),
     expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")
 )]
 
@@ -167,5 +167,45 @@ mod postgres {
 
     mod behind_a_pooler {
         unavez_store::conformance!(super::pooled());
+    }
+}
+
+#[cfg(feature = "redis")]
+mod redis {
+    use std::sync::Arc;
+
+    use test_redis::{Cluster, Server};
+    use unavez_store::clock::ManualClock;
+    use unavez_store::conformance::Subject;
+    use unavez_store::redis::{Location, Options, RedisStore};
+
+    async fn open(url: &str, clock: &ManualClock) -> RedisStore {
+        let options = Options { clock: Some(Arc::new(clock.clone())), ..Options::default() };
+        RedisStore::open(Location::parse(url).unwrap(), options).await.unwrap()
+    }
+
+    async fn single() -> Subject {
+        let clock = ManualClock::new();
+        let store = open(&Server::shared().database().url(), &clock).await;
+        Subject::new(Arc::new(store), move |by| clock.advance(by))
+    }
+
+    async fn cluster() -> Subject {
+        let cluster = Cluster::start();
+        let clock = ManualClock::new();
+        let store = open(&cluster.url(), &clock).await;
+        Subject::new(Arc::new(store), move |by| {
+            // The cluster lives as long as the store in it.
+            let _ = &cluster;
+            clock.advance(by);
+        })
+    }
+
+    mod one_server {
+        unavez_store::conformance!(super::single());
+    }
+
+    mod three_masters {
+        unavez_store::conformance!(super::cluster());
     }
 }

@@ -54,7 +54,8 @@
 //! # Features
 //!
 //! `axum`: extractors, and paths as they were before nesting. `sqlite`: the SQLite store, and finishes inside its
-//! transactions. `postgres`: the PostgreSQL store; `tokio-postgres`: finishes inside transactions of that driver. None is default, and none changes what the others do.
+//! transactions. `postgres`: the PostgreSQL store; `tokio-postgres`: finishes inside transactions of that driver. `redis`: the Redis
+//! store, for answers rather than for money. None is default, and none changes what the others do.
 //!
 //! [`transactional`]: IdempotencyLayer::transactional
 //! [`recoverable`]: IdempotencyLayer::recoverable
@@ -92,5 +93,7 @@ pub use unavez_store::Store;
 pub use unavez_store::memory::MemoryStore;
 #[cfg(feature = "postgres")]
 pub use unavez_store::postgres::{self, PostgresStore};
+#[cfg(feature = "redis")]
+pub use unavez_store::redis::{self, RedisStore};
 #[cfg(feature = "sqlite")]
 pub use unavez_store::sqlite::{self, SqliteStore};

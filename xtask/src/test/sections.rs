@@ -114,7 +114,7 @@ fn unit(workspace: &Workspace, tally: &mut Tally) -> Result<(), Failure> {
         "--quiet",
         "--locked",
         "--features",
-        "unavez-store/sqlite,unavez-store/postgres",
+        "unavez-store/sqlite,unavez-store/postgres,unavez-store/redis",
     ]);
     counted(cargo.args(packages).args(["--lib", "--bins"]), tally)
 }

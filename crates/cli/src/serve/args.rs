@@ -237,6 +237,12 @@ impl FromStr for StoreLocation {
             Some(("sqlite", path)) => Ok(Self(Location::File(path.into()))),
             Some(("memory", "")) => Ok(Self(Location::Memory)),
             Some(("memory", _)) => Err("nothing stands behind memory:".to_owned()),
+            Some(("redis" | "rediss" | "redis+unix" | "valkey" | "valkeys" | "valkey+unix", _)) => {
+                Err(format!(
+                    "Redis cannot be the only record of money: a failover takes back what it acknowledged, and a repeat then \
+                     charges again; {EXPECTED}"
+                ))
+            }
             Some((scheme, _)) => Err(format!("`{scheme}:` is not a store of this version; {EXPECTED}")),
             None => Err(EXPECTED.to_owned()),
         }
@@ -314,6 +320,8 @@ mod tests {
         }
         for (text, reason) in [
             ("postgres://h/db", "`postgres:` is not a store of this version"),
+            ("redis://h", "Redis cannot be the only record of money"),
+            ("valkeys://h:1/2", "a repeat then charges again"),
             ("unavez.db", "expected sqlite:PATH"),
             ("sqlite:", "empty"),
             ("memory:x", "nothing stands behind"),

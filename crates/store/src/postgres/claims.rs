@@ -13,7 +13,7 @@ use super::connection::{Param, Session};
 use super::error::Failure;
 use super::halving::Batch;
 use super::rows::{self, COLUMNS, attempt_uuid, uuid};
-use super::time::Times;
+use crate::server_time::Times;
 
 /// A claim on its way.
 pub(super) struct Claiming {

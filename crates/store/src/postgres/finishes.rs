@@ -14,8 +14,8 @@ use super::connection::{Param, Session};
 use super::error::Failure;
 use super::halving::Batch;
 use super::rows::{self, attempt_uuid, uuid, version};
-use super::time::Times;
 use crate::columns::StateColumns;
+use crate::server_time::Times;
 
 /// A finish on its way.
 pub(super) struct Finishing {

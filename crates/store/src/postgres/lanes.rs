@@ -27,8 +27,8 @@ use super::finishes::{Finishes, Finishing};
 use super::halving::run_halved;
 use super::reads::{self, Found};
 use super::steps::{Deletes, Deleting, Keeping, Keeps};
-use super::time::{Positions, Times};
 use crate::rules::{Verdict, judge};
+use crate::server_time::{Positions, Times};
 use crate::{Loaded, StoreError, Swap};
 
 /// Most commands of a batch. More of them make a commit no cheaper, and those in front wait longer.

@@ -39,7 +39,6 @@ mod migrations;
 mod reads;
 mod rows;
 mod steps;
-mod time;
 
 use std::fmt;
 use std::sync::Arc;
@@ -55,8 +54,9 @@ use self::chores::Chores;
 use self::connection::{Link, Param, Session};
 use self::lanes::{ClaimCommand, Command, Shared, SwapCommand};
 use self::migrations::{STORE, bring_up_to_date, failed};
-use self::time::{Positions, Times};
+
 use crate::clock::Clock;
+use crate::server_time::{Positions, Times};
 use crate::{BoxFuture, Cursor, Due, Filter, Loaded, Page, Purged, Store, StoreError, Swap};
 
 pub use self::error::{FinishInError, OpenError};

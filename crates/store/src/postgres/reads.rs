@@ -9,8 +9,8 @@ use unavez_core::identity::RecordId;
 use super::connection::{Param, Session};
 use super::error::Failure;
 use super::rows::{self, COLUMNS};
-use super::time::Times;
 use crate::Loaded;
+use crate::server_time::Times;
 
 /// What stands under some ids.
 pub(super) type Found = HashMap<RecordId, Result<Loaded, Failure>>;

@@ -1,6 +1,6 @@
-//! The database's clock: the only one on which ages are measured (P9).
+//! The clock of a server that several processes share: the only one on which ages are measured (P9).
 //!
-//! Every statement reads it itself. What this process knows of it besides serves two things, neither of which is an age:
+//! Every statement and script reads it itself. What this process knows of it besides serves two things, neither of which is an age:
 //! the order of records in lists, and noticing that it stepped.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::clock::{Clock, Reading, SystemClock};
 const STEP_MIN: Duration = Duration::from_secs(300);
 
 /// Where a store's times come from.
-pub(super) enum Times {
+pub(crate) enum Times {
     /// The database.
     Database(Watch),
     /// The caller, for tests that move time.
@@ -24,7 +24,7 @@ pub(super) enum Times {
 }
 
 /// What this process has seen of the database's clock.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     machine: SystemClock,
     seen: Mutex<Seen>,
 }
@@ -66,7 +66,7 @@ impl Watch {
 
 impl Times {
     /// `now` is the database's time at the opening.
-    pub(super) fn new(caller: Option<Arc<dyn Clock>>, now: Time) -> Self {
+    pub(crate) fn new(caller: Option<Arc<dyn Clock>>, now: Time) -> Self {
         if let Some(clock) = caller {
             return Self::Caller(clock);
         }
@@ -79,7 +79,7 @@ impl Times {
     }
 
     /// The first parameter of every statement that needs the time; none outside tests.
-    pub(super) fn told(&self) -> Option<i64> {
+    pub(crate) fn told(&self) -> Option<i64> {
         match self {
             Self::Database(_) => None,
             Self::Caller(clock) => Some(clock.now().as_micros()),
@@ -87,7 +87,7 @@ impl Times {
     }
 
     /// A statement's time was this.
-    pub(super) fn observe(&self, now: Time) {
+    pub(crate) fn observe(&self, now: Time) {
         if let Self::Database(watch) = self {
             let latest = watch.moment(now);
             watch.seen().latest = latest;
@@ -106,7 +106,7 @@ impl Times {
     }
 
     /// By how much the clock stepped until `now`, if that is not confirmed.
-    pub(super) fn step(&self, now: Time) -> Option<Duration> {
+    pub(crate) fn step(&self, now: Time) -> Option<Duration> {
         match self {
             Self::Database(watch) => watch.step(now),
             Self::Caller(clock) => clock.step(),
@@ -114,7 +114,7 @@ impl Times {
     }
 
     /// An operator says that `now` is right.
-    pub(super) fn confirm(&self, now: Time) {
+    pub(crate) fn confirm(&self, now: Time) {
         match self {
             Self::Database(watch) => {
                 let confirmed = watch.moment(now);
@@ -137,17 +137,23 @@ impl fmt::Debug for Times {
 /// Hands out positions of new records: about the time, and higher than every earlier one of this process and than those
 /// it found. No sequence of the database, which would be one place that all of a distributed one asks.
 #[derive(Debug)]
-pub(super) struct Positions {
+pub(crate) struct Positions {
     last: AtomicI64,
 }
 
 impl Positions {
     /// `last` is the highest in the database, if there is one.
-    pub(super) fn after(last: Option<i64>) -> Self {
+    pub(crate) fn after(last: Option<i64>) -> Self {
         Self { last: AtomicI64::new(last.unwrap_or_default()) }
     }
 
-    pub(super) fn next(&self, times: &Times) -> i64 {
+    /// The store holds one at this position.
+    #[cfg(feature = "redis")]
+    pub(crate) fn rise_to(&self, position: i64) {
+        self.last.fetch_max(position, Ordering::Relaxed);
+    }
+
+    pub(crate) fn next(&self, times: &Times) -> i64 {
         let now = times.estimate().as_micros();
         let later = |last: i64| now.max(last.saturating_add(1));
         later(self.last.update(Ordering::Relaxed, Ordering::Relaxed, later))
