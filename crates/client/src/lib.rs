@@ -54,6 +54,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "outbox")]
+pub mod outbox;
 pub mod preset;
 
 mod client;
