@@ -29,7 +29,7 @@ use axum::{Json, Router};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
-use unavez_client::outbox::{Happening, OutboxError, Worker};
+use unavez_client::outbox::{Happening, Outbox, OutboxError, Worker};
 use unavez_client::{Backoff, Client, Preset, Wire};
 
 use shop::{Accepted, Order, Shop};
@@ -58,8 +58,8 @@ async fn show(State(shop): Shared, Path(id): Path<String>) -> Response {
     }
 }
 
-async fn backlog(State(shop): Shared) -> Response {
-    let outbox = shop.lock().expect("no handler panics").outbox();
+/// How much is still to be charged, and what a person must look at.
+async fn backlog(outbox: Outbox) -> Response {
     match outbox.backlog().await {
         Ok(backlog) => {
             Json(json!({ "waiting": backlog.waiting, "unknown": backlog.unknown })).into_response()
@@ -113,12 +113,12 @@ fn charging(shop: &Shop) -> Worker<Wire> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let shop =
         Shop::open(&option("--db", "orders.db"), &option("--charges", "http://127.0.0.1:8080/v1/charges"))?;
-    let worker = charging(&shop);
+    let (outbox, worker) = (shop.outbox(), charging(&shop));
     tokio::spawn(async move { worker.run().await });
     let routes = Router::new()
         .route("/orders", post(create))
         .route("/orders/{id}", get(show))
-        .route("/backlog", get(backlog))
+        .route("/backlog", get(move || backlog(outbox.clone())))
         .with_state(Arc::new(Mutex::new(shop)));
     let listener = TcpListener::bind(option("--listen", "127.0.0.1:3000")).await?;
     println!("listening on http://{}", listener.local_addr()?);
