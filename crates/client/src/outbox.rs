@@ -72,7 +72,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use unavez_core::key::Key;
 use unavez_core::time::Time;
 
@@ -138,7 +138,8 @@ struct Shared {
     path: PathBuf,
     clock: OutboxClock,
     limits: Limits,
-    woken: Notify,
+    /// Every worker hears of every wake, of its tenant or another's, also if it was busy.
+    woken: watch::Sender<()>,
 }
 
 impl Outbox {
@@ -211,7 +212,7 @@ impl Outbox {
 
     /// Has the workers of this process look at once.
     pub fn wake(&self) {
-        self.shared.woken.notify_one();
+        self.shared.woken.send_replace(());
     }
 
     /// How the operation with this key stands; `None`: it was never put, or was purged.
@@ -314,7 +315,7 @@ impl Shared {
         tx.commit()?;
         let path = connection.path().map_or_else(|| path.to_owned(), PathBuf::from);
         let clock = OutboxClock::resume(wall, latest);
-        Ok(Self { connection: Mutex::new(connection), path, clock, limits, woken: Notify::new() })
+        Ok(Self { connection: Mutex::new(connection), path, clock, limits, woken: watch::Sender::new(()) })
     }
 
     /// Whether what this transaction commits is the outbox's, and kept.

@@ -16,7 +16,7 @@ use crate::operation::Operation;
 const FORMAT: i64 = 1;
 
 /// Most rows that one purge deletes: each transaction keeps every other writer of the file waiting.
-const PURGE_MAX: i64 = 1_000;
+pub(super) const PURGE_MAX: usize = 1_000;
 
 /// What a statement ends with. A database's error gets its file's name where the file is known.
 pub(super) enum Trouble {
@@ -267,7 +267,8 @@ pub(super) fn resume(
 
 pub(super) fn purge(db: &Connection, clock: &OutboxClock, limits: &Limits) -> rusqlite::Result<usize> {
     let before = tick(db, clock)?.minus(limits.answers_kept).as_micros();
-    db.prepare_cached(include_str!("sql/purge.sql"))?.execute(params![before, PURGE_MAX])
+    db.prepare_cached(include_str!("sql/purge.sql"))?
+        .execute((before, i64::try_from(PURGE_MAX).expect("a small number")))
 }
 
 pub(super) fn backlog(db: &Connection, clock: &OutboxClock, tenant: &str) -> rusqlite::Result<Backlog> {

@@ -144,6 +144,7 @@ impl<T: Transport + 'static> Worker<T> {
     /// its lease is over, by this process or the next.
     pub async fn run(&self) -> Infallible {
         let mut calls = Calls::default();
+        let mut woken = self.outbox.shared.woken.subscribe();
         let (mut failures, mut purge_at) = (0, tokio::time::Instant::now());
         loop {
             let busy = calls.busy_hosts(self.settings.calls_per_host_max);
@@ -166,12 +167,11 @@ impl<T: Transport + 'static> Worker<T> {
                 }
             };
             if purge_at <= tokio::time::Instant::now() {
-                purge_at += PURGE_EVERY;
-                self.purge().await;
+                purge_at += self.purge().await;
             }
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = self.outbox.shared.woken.notified() => {}
+                _ = woken.changed() => {}
                 () = calls.end_of_one() => {}
             }
         }
@@ -239,9 +239,15 @@ impl<T: Transport + 'static> Worker<T> {
         renewed.await
     }
 
-    async fn purge(&self) {
-        if let Err(error) = self.outbox.purge().await {
-            self.tell(&Happening::Failed(&error));
+    /// When to purge again: soon, where more was left than one transaction deletes.
+    async fn purge(&self) -> Duration {
+        match self.outbox.purge().await {
+            Ok(purged) if purged >= desk::PURGE_MAX => LOOK_EVERY,
+            Ok(_) => PURGE_EVERY,
+            Err(error) => {
+                self.tell(&Happening::Failed(&error));
+                PURGE_EVERY
+            }
         }
     }
 
