@@ -23,12 +23,15 @@ struct Program {
 }
 
 /// No C compiler here, though SQLite is built from source: without one this very program would not have been linked.
-const PROGRAMS: &[Program] = &[Program {
-    name: "git",
-    probe: &["--version"],
-    debian: "git",
-    needed_for: "listing the project's files",
-}];
+const PROGRAMS: &[Program] = &[
+    Program { name: "git", probe: &["--version"], debian: "git", needed_for: "listing the project's files" },
+    Program {
+        name: "python3",
+        probe: &["--version"],
+        debian: "python3",
+        needed_for: "grading the classroom's servers",
+    },
+];
 
 /// A part of the Rust toolchain that minimal installations leave out.
 const COMPONENTS: &[(&str, &str)] = &[("rustfmt", "fmt"), ("clippy", "clippy")];

@@ -1,5 +1,11 @@
 //! `unavez lab`: the measurements of [`unavez_lab`], from the command line.
 
+mod all;
+mod breaker;
+mod day;
+mod herd;
+mod keys;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +29,16 @@ pub(crate) enum LabCommand {
     Accept(AcceptArgs),
     /// Take out each piece on purpose and see which tests notice
     Break(BreakArgs),
+    /// Let a day of traffic pass, with and without forgetting, and count rows and bytes
+    Day(day::DayArgs),
+    /// Put every kind of key into every situation, and count the money
+    Keys(keys::KeysArgs),
+    /// Let many callers repeat after an outage, each way of waiting, and watch load and double charges
+    Herd(herd::HerdArgs),
+    /// Let a breaker probe with charges, with and without the engine, and count what is charged twice
+    Breaker(breaker::BreakerArgs),
+    /// Make every measurement, and put them on one page
+    All(all::AllArgs),
 }
 
 /// Flags of `unavez lab fleet`.
@@ -142,13 +158,14 @@ struct TargetArgs {
 }
 
 impl TargetArgs {
-    fn remote(&self) -> Result<Option<Remote>, Failure> {
+    fn remote(&self, lang: Lang) -> Result<Option<Remote>, Failure> {
         let Some(remote) = self.target.clone() else {
             return match (&self.api_key_file, self.i_know) {
                 (None, false) => Ok(None),
-                _ => {
-                    Err(Failure::usage("--api-key-file and --i-know belong to --target, which is not given"))
-                }
+                _ => Err(Failure::usage(lang.say(
+                    "--api-key-file and --i-know belong to --target, which is not given",
+                    "--api-key-file e --i-know acompañan a --target, que falta",
+                ))),
             };
         };
         let api_key = self.api_key_file.as_deref().map(client::read_api_key).transpose()?;
@@ -163,7 +180,7 @@ struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Language of table and page: en or es
+    /// Language of tables, pages and messages: en or es
     #[arg(long, value_enum, value_name = "LANG", default_value = "en", hide_possible_values = true)]
     lang: Language,
 }
@@ -185,17 +202,26 @@ impl ReportArgs {
         }
     }
 
+    /// What kept a measurement from being made, in the person's language.
+    fn failure(&self, error: &unavez_lab::Error) -> Failure {
+        failure(error, self.lang())
+    }
+
     /// Refuses a page that could not be written, before anything is measured for it.
     fn check(&self) -> Result<(), Failure> {
         match &self.report {
-            Some(path) => report::check_writable(path).map_err(|error| failure(&error)),
+            Some(path) => report::check_writable(path).map_err(|error| self.failure(&error)),
             None => Ok(()),
         }
     }
 
-    fn write(&self, page: impl FnOnce(Lang) -> String) -> Result<(), Failure> {
+    fn write(&self, chapter: impl FnOnce(Lang) -> report::Chapter) -> Result<(), Failure> {
+        self.write_page(|lang| chapter(lang).page())
+    }
+
+    fn write_page(&self, page: impl FnOnce(Lang) -> String) -> Result<(), Failure> {
         match &self.report {
-            Some(path) => report::write(path, &page(self.lang())).map_err(|error| failure(&error)),
+            Some(path) => report::write(path, &page(self.lang())).map_err(|error| self.failure(&error)),
             None => Ok(()),
         }
     }
@@ -207,6 +233,11 @@ impl LabCommand {
             Self::Fleet(_) => "fleet",
             Self::Accept(_) => "accept",
             Self::Break(_) => "break",
+            Self::Day(_) => "day",
+            Self::Keys(_) => "keys",
+            Self::Herd(_) => "herd",
+            Self::Breaker(_) => "breaker",
+            Self::All(_) => "all",
         }
     }
 
@@ -215,6 +246,11 @@ impl LabCommand {
             Self::Fleet(args) => &args.report,
             Self::Accept(args) => &args.report,
             Self::Break(args) => &args.report,
+            Self::Day(args) => &args.report,
+            Self::Keys(args) => &args.report,
+            Self::Herd(args) => &args.report,
+            Self::Breaker(args) => &args.report,
+            Self::All(args) => &args.report,
         }
     }
 }
@@ -234,7 +270,7 @@ pub(crate) fn run(command: &LabCommand) -> Result<Exit, Failure> {
         Stop::listen()
             .map_err(|error| Failure::unavailable(format!("signals cannot be listened for: {error}")))?
     };
-    let workshop = Workshop::open().map_err(|error| failure(&error))?;
+    let workshop = Workshop::open().map_err(|error| command.report().failure(&error))?;
     let done = runtime.block_on(async {
         tokio::select! {
             done = measure(command) => done,
@@ -242,7 +278,7 @@ pub(crate) fn run(command: &LabCommand) -> Result<Exit, Failure> {
         }
     });
     runtime.shutdown_timeout(LET_GO_MAX);
-    let cleared = workshop.clear().map_err(|error| failure(&error));
+    let cleared = workshop.clear().map_err(|error| command.report().failure(&error));
     done.and_then(|exit| cleared.map(|()| exit))
 }
 
@@ -251,14 +287,20 @@ async fn measure(command: &LabCommand) -> Result<Exit, Failure> {
         LabCommand::Fleet(args) => measure_fleet(args).await,
         LabCommand::Accept(args) => run_tests(args).await,
         LabCommand::Break(args) => take_out(args).await,
+        LabCommand::Day(args) => day::measure(args).await,
+        LabCommand::Keys(args) => keys::measure(args).await,
+        LabCommand::Herd(args) => herd::measure(args).await,
+        LabCommand::Breaker(args) => breaker::measure(args).await,
+        LabCommand::All(args) => all::measure(args).await,
     }
 }
 
 /// What was measured so far is not told: half a fleet's money compares with nothing.
 fn interrupted(command: &LabCommand) -> Failure {
-    Failure::interrupted(format!(
-        "`unavez lab {}` was interrupted before it was done; its servers are stopped",
-        command.name()
+    let name = command.name();
+    Failure::interrupted(command.report().lang().say(
+        format!("`unavez lab {name}` was interrupted before it was done; its servers are stopped"),
+        format!("`unavez lab {name}` fue interrumpido antes de terminar; sus servidores están detenidos"),
     ))
 }
 
@@ -270,16 +312,18 @@ async fn measure_fleet(args: &FleetArgs) -> Result<Exit, Failure> {
         attempts: args.attempts,
         concurrency: args.concurrency,
         mutation: args.mutation,
-        target: args.target.remote()?,
+        target: args.target.remote(args.report.lang())?,
     };
-    let progress = Bar::new();
-    let figures = fleet::run(&options, &progress).await.map_err(|error| failure(&error))?;
+    let progress = Bar::new(args.report.lang());
+    let figures = fleet::run(&options, &progress).await.map_err(|error| args.report.failure(&error))?;
     tell(args.output, &figures, || figures.render(args.report.lang()))?;
     if args.report.report.is_some() {
         let sweep = match options.target {
             // A curve would charge a service of somebody else's ten more fleets.
             Some(_) => None,
-            None => Some(fleet::sweep(&options, &progress).await.map_err(|error| failure(&error))?),
+            None => {
+                Some(fleet::sweep(&options, &progress).await.map_err(|error| args.report.failure(&error))?)
+            }
         };
         args.report.write(|lang| report::fleet(&options, &figures, sweep.as_ref(), lang))?;
     }
@@ -288,18 +332,21 @@ async fn measure_fleet(args: &FleetArgs) -> Result<Exit, Failure> {
 
 async fn run_tests(args: &AcceptArgs) -> Result<Exit, Failure> {
     let other = args.other_tenants_api_key_file.as_deref().map(client::read_api_key).transpose()?;
-    let target = match (args.target.remote()?, other) {
+    let target = match (args.target.remote(args.report.lang())?, other) {
         (Some(remote), other) => Some(Remote { other_tenants_api_key: other, ..remote }),
         (None, None) => None,
         (None, Some(_)) => {
-            return Err(Failure::usage(
+            return Err(Failure::usage(args.report.lang().say(
                 "--other-tenants-api-key-file belongs to --target, which is not given",
-            ));
+                "--other-tenants-api-key-file acompaña a --target, que falta",
+            )));
         }
     };
     let options =
         accept::Options { mutation: args.mutation, target, executable: std::env::current_exe().ok() };
-    let tests = accept::run(&options, &Bar::new()).await.map_err(|error| failure(&error))?;
+    let tests = accept::run(&options, &Bar::new(args.report.lang()))
+        .await
+        .map_err(|error| args.report.failure(&error))?;
     tell(args.output, &tests, || tests.render(args.report.lang()))?;
     args.report.write(|lang| report::accept(&options, &tests, lang))?;
     Ok(verdict(tests.passed()))
@@ -310,7 +357,9 @@ async fn take_out(args: &BreakArgs) -> Result<Exit, Failure> {
         [] => break_::Options::default(),
         only => break_::Options { mutations: only.to_vec() },
     };
-    let broken = break_::run(&options, &Bar::new()).await.map_err(|error| failure(&error))?;
+    let broken = break_::run(&options, &Bar::new(args.report.lang()))
+        .await
+        .map_err(|error| args.report.failure(&error))?;
     tell(args.output, &broken, || broken.render(args.report.lang()))?;
     args.report.write(|lang| report::break_(&broken, lang))?;
     Ok(verdict(broken.passed()))
@@ -325,11 +374,12 @@ fn verdict(passed: bool) -> Exit {
 }
 
 /// What kept a measurement from being made, as the command line says it.
-pub(crate) fn failure(error: &unavez_lab::Error) -> Failure {
+pub(crate) fn failure(error: &unavez_lab::Error, lang: Lang) -> Failure {
     use unavez_lab::ErrorKind;
+    let said = error.say(lang);
     match error.kind() {
-        ErrorKind::Usage => Failure::usage(error.to_string()),
-        ErrorKind::Unreachable => Failure::unavailable(error.to_string()),
-        ErrorKind::Broken => Failure::check_failed(error.to_string()),
+        ErrorKind::Usage => Failure::usage(said),
+        ErrorKind::Unreachable => Failure::unavailable(said),
+        ErrorKind::Broken => Failure::check_failed(said),
     }
 }

@@ -150,7 +150,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How long one attempt may take [default: 30 s].
+    /// How long one attempt may take [default: 30 s]. A probe of the breaker holds its place as long.
     pub fn with_attempt_timeout(mut self, timeout: Duration) -> Self {
         self.settings.policy.attempt_timeout = timeout;
         self.settings.hosts.breaker.probe_lease = timeout;

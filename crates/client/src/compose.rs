@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::Full;
@@ -45,10 +46,8 @@ impl Composed {
     pub(crate) fn question(operation: &Operation, preset: &Preset, always: &HeaderMap) -> Option<Self> {
         let url = key_status_url(operation, preset)?;
         let mut headers = always.clone();
-        for name in [http::header::AUTHORIZATION] {
-            if let Some(own) = operation.parts().headers.get(&name) {
-                headers.insert(name, own.clone());
-            }
+        if let Some(own) = operation.parts().headers.get(AUTHORIZATION) {
+            headers.insert(AUTHORIZATION, own.clone());
         }
         Some(Self { method: Method::GET, url, headers, body: Bytes::new() })
     }
@@ -119,8 +118,16 @@ fn bare(key: &Key) -> Result<&str, Unfit> {
 
 /// A String of RFC 9651.
 fn string(key: &Key) -> String {
-    let escaped = key.as_str().replace('\\', r"\\").replace('"', r#"\""#);
-    format!("\"{escaped}\"")
+    let mut string = String::with_capacity(key.as_str().len() + 2);
+    string.push('"');
+    for character in key.as_str().chars() {
+        if matches!(character, '"' | '\\') {
+            string.push('\\');
+        }
+        string.push(character);
+    }
+    string.push('"');
+    string
 }
 
 /// The body with the key as its first member. All other bytes stay as they are.

@@ -34,7 +34,8 @@ impl Listen for () {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// An attempt begins.
+    /// An attempt has its permit and is sent now. A call that is dropped before its first such event has sent nothing;
+    /// after it, the operation may have been received.
     Sending {
         /// Counted from 1.
         attempt: u32,

@@ -58,14 +58,14 @@ impl<'a, T: Transport> Run<'a, T> {
         loop {
             next = match next {
                 Next::End(verdict) => return self.end(verdict, &call),
-                Next::Send { after } => {
-                    self.wait(after).await;
-                    self.send(&mut call).await
-                }
-                Next::Ask { after } => {
-                    self.wait(after).await;
-                    self.ask(&mut call).await
-                }
+                Next::Send { after } => match self.wait(after, &call).await {
+                    Ok(()) => self.send(&mut call).await,
+                    Err(over) => Next::End(Verdict::Unknown(over)),
+                },
+                Next::Ask { after } => match self.wait(after, &call).await {
+                    Ok(()) => self.ask(&mut call).await,
+                    Err(over) => Next::End(Verdict::Unknown(over)),
+                },
             };
         }
     }
@@ -82,17 +82,22 @@ impl<'a, T: Transport> Run<'a, T> {
         Call::new(policy, Start { nature, received: parts.received, age }, self.shared.clock.now())
     }
 
-    async fn wait(&self, wait: Duration) {
+    /// Waits. A timer may be late, and what would begin after the deadline does not begin.
+    async fn wait(&self, wait: Duration, call: &Call) -> Result<(), Reason> {
         if !wait.is_zero() {
             self.listener.on(&Event::Waiting { wait });
             tokio::time::sleep(wait).await;
+        }
+        match call.attempt_timeout(self.shared.clock.now()) {
+            Duration::ZERO => Err(Reason::Deadline),
+            _ => Ok(()),
         }
     }
 
     async fn send(&mut self, call: &mut Call) -> Next {
         self.attempt += 1;
-        self.listener.on(&Event::Sending { attempt: self.attempt });
-        let attempted = self.exchange(self.request.request(), self.operation.nature(), call).await;
+        let sending = || self.listener.on(&Event::Sending { attempt: self.attempt });
+        let attempted = self.exchange(self.request.request(), self.operation.nature(), call, sending).await;
         self.listener.on(&Event::Ended { attempt: self.attempt, exchanged: &attempted.exchanged });
         let ended = match &attempted.exchanged {
             Exchanged::NotSent(_) => Ended::NotSent { wait: attempted.wait },
@@ -108,12 +113,14 @@ impl<'a, T: Transport> Run<'a, T> {
         let settings = &self.shared.settings;
         let question = Composed::question(self.operation, &settings.preset, &settings.headers);
         let (told, wait) = match question {
-            Some(question) => match self.exchange(question.request(), Nature::Safe, call).await.exchanged {
-                Exchanged::Answered(answer) => {
-                    (reading::read_key_status(&answer), reading::wait(answer.headers()))
+            Some(question) => {
+                match self.exchange(question.request(), Nature::Safe, call, || ()).await.exchanged {
+                    Exchanged::Answered(answer) => {
+                        (reading::read_key_status(&answer), reading::wait(answer.headers()))
+                    }
+                    Exchanged::Cut(_) | Exchanged::NotSent(_) => (Told::CannotSay, None),
                 }
-                Exchanged::Cut(_) | Exchanged::NotSent(_) => (Told::CannotSay, None),
-            },
+            }
             None => (Told::CannotSay, None),
         };
         self.listener.on(&Event::Asked { told });
@@ -122,8 +129,14 @@ impl<'a, T: Transport> Run<'a, T> {
     }
 
     /// Sends one request once, behind bulkhead and breaker and within the attempt's time. All of it is given back when
-    /// the future is dropped.
-    async fn exchange(&self, request: Request<Full<Bytes>>, nature: Nature, call: &Call) -> Attempted {
+    /// the future is dropped. `sending` is called when the first byte may leave.
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        nature: Nature,
+        call: &Call,
+        sending: impl FnOnce(),
+    ) -> Attempted {
         let Shared { settings, clock, transport, .. } = self.shared;
         let ends_at = Instant::now() + call.attempt_timeout(clock.now());
         let Ok(Some(_permit)) = timeout_at(ends_at, self.host.enter()).await else {
@@ -135,6 +148,7 @@ impl<'a, T: Transport> Run<'a, T> {
                 return Attempted::not_sent("the breaker for this host is open", Some(shut.retry_after));
             }
         };
+        sending();
         let sent = transport.exchange(request, settings.answer_bytes_max);
         let exchanged = match timeout_at(ends_at, sent).await {
             Ok(exchanged) => exchanged,

@@ -1,4 +1,4 @@
-//! Where a client's keys come from. One policy is right; the others are the two mistakes people make.
+//! Where a client's keys come from. Two policies are right; the others are the two mistakes people make.
 
 use std::borrow::Cow;
 
@@ -11,6 +11,8 @@ use crate::Mutation;
 pub(crate) enum KeyPolicy {
     /// Derived from the order, once, before the first attempt (P29).
     Once,
+    /// Random, once, before the first attempt (P29).
+    Random,
     /// Made anew for every attempt.
     PerAttempt,
     /// Made from the amount.
@@ -31,6 +33,7 @@ impl KeyPolicy {
     pub(crate) fn operation_key(self, order_id: &str, amount: u64) -> String {
         let amount = amount.to_string();
         let subject = match self {
+            Self::Random => return random_key(),
             Self::Once | Self::PerAttempt => order_id,
             Self::FromAmount => &amount,
         };
@@ -43,7 +46,7 @@ impl KeyPolicy {
     /// What one attempt sends, the first being 1: the operation's key unchanged, unless that is the mistake.
     pub(crate) fn attempt_key(self, operation_key: &str, attempt: u32) -> Cow<'_, str> {
         match self {
-            Self::Once | Self::FromAmount => Cow::Borrowed(operation_key),
+            Self::Once | Self::Random | Self::FromAmount => Cow::Borrowed(operation_key),
             Self::PerAttempt => Cow::Owned(format!("{operation_key}:{attempt}")),
         }
     }
@@ -54,6 +57,11 @@ impl KeyPolicy {
 pub(crate) fn run_nonce() -> String {
     let random = uuid::Uuid::new_v4();
     random.as_bytes()[..12].iter().map(|byte| char::from(b'a' + byte % 16)).collect()
+}
+
+/// A key that nobody has used and nobody can guess.
+pub(crate) fn random_key() -> String {
+    uuid::Uuid::now_v7().to_string()
 }
 
 /// A key as one segment of a path.
@@ -77,6 +85,12 @@ mod tests {
     #[test]
     fn p29_the_right_policy_names_operations_and_nothing_else() {
         assert_eq!(keys(KeyPolicy::Once), ["charge:o-1", "charge:o-1", "charge:o-2", "charge:o-2"]);
+    }
+
+    #[test]
+    fn p29_a_random_key_names_one_operation_whatever_it_is_about() {
+        let keys = keys(KeyPolicy::Random);
+        assert!(keys[0] == keys[1] && keys[2] == keys[3] && keys[0] != keys[2], "{keys:?}");
     }
 
     #[test]

@@ -87,6 +87,25 @@ impl Mutation {
         }
     }
 
+    /// The rules of the protocol that it takes something out of.
+    pub(crate) fn rules(self) -> &'static [u8] {
+        match self {
+            Self::KeyPerAttempt | Self::KeyFromAmount => &[29],
+            Self::CheckThenWrite | Self::KeyAfterWork => &[8],
+            Self::NoFingerprint => &[5, 6],
+            Self::NoFence => &[11],
+            Self::AnswerNotStored => &[18],
+            Self::InProgressIgnored => &[10],
+            Self::UnconditionalTakeover => &[11, 16],
+            Self::OneClock => &[9],
+            Self::NoLookup
+            | Self::ZombieNeverReclaimed
+            | Self::NoVisibilityDelay
+            | Self::NewOperationIdOnReclaim => &[16],
+            Self::WebhookTwice => &[25],
+        }
+    }
+
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {

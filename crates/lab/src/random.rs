@@ -40,6 +40,12 @@ impl PythonRandom {
         let low = f64::from(self.twister.next_u32() >> 6);
         (high * 67_108_864.0 + low) / 9_007_199_254_740_992.0
     }
+
+    /// `getrandbits(64)`: two outputs, the first one below.
+    pub fn bits64(&mut self) -> u64 {
+        let low = u64::from(self.twister.next_u32());
+        u64::from(self.twister.next_u32()) << 32 | low
+    }
 }
 
 /// The seed as CPython hands it to `init_by_array`.
@@ -104,6 +110,9 @@ mod tests {
         ),
     ];
 
+    /// Printed by CPython 3.11: `r = random.Random(42)`, two `r.getrandbits(64)`.
+    const GOLDEN_BITS: [u64; 2] = [2_053_695_854_357_871_005, 13_679_192_365_072_849_617];
+
     #[test]
     fn draws_what_cpython_draws() {
         for (seed, integers, floats) in GOLDEN {
@@ -112,6 +121,12 @@ mod tests {
             let mut random = PythonRandom::new(seed);
             assert_eq!(floats.map(|_| random.random()), floats, "random of seed {seed}");
         }
+    }
+
+    #[test]
+    fn draws_the_bits_that_cpython_draws() {
+        let mut random = PythonRandom::new(42);
+        assert_eq!([random.bits64(), random.bits64()], GOLDEN_BITS);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use http::Uri;
 use serde_json::Value;
 
 use crate::{
-    Error,
+    Error, Mutation,
     wire::{Answer, Call, Route, Wire},
 };
 
@@ -87,6 +87,14 @@ pub(crate) async fn check(remote: &Remote) -> Result<(), Error> {
     Ok(())
 }
 
+/// Why a piece of a server cannot be taken out of a running one.
+pub(crate) fn cannot_be_broken(mutation: Mutation) -> Error {
+    Error::usage((
+        format!("{mutation} is taken out of a server; a running one cannot be broken from outside"),
+        format!("{mutation} se quita de un servidor; uno en marcha no se puede romper desde fuera"),
+    ))
+}
+
 /// Asks a service at `host:port` whether its money is play money; `path` is that of its `/healthz`.
 ///
 /// # Errors
@@ -98,17 +106,26 @@ pub async fn refuse_real_money(authority: &str, path: &str) -> Result<(), Error>
 
 async fn health(authority: &str, path: &str) -> Result<Answer, Error> {
     let answer = Wire::new(Route::Direct(authority.to_owned())).send(&Call::get(path)).await;
-    answer.map_err(|cut| Error::unreachable(format!("target http://{authority}{path}: {cut}")))
+    answer.map_err(|cut| {
+        let what = (format!("target http://{authority}{path}"), format!("destino http://{authority}{path}"));
+        Error::cut(what, &cut)
+    })
 }
 
 fn insist_on_play_money(authority: &str, health: &Answer) -> Result<(), Error> {
     if says_play_money(health) {
         return Ok(());
     }
-    Err(Error::usage(format!(
-        "target http://{authority} does not say in /healthz that its acquirer is a sandbox or the ledger (it says {}); \
-         charging it may move real money, --i-know does it anyway",
-        health.excerpt()
+    let says = health.excerpt();
+    Err(Error::usage((
+        format!(
+            "target http://{authority} does not say in /healthz that its acquirer is a sandbox or the ledger (it says {says}); \
+             charging it may move real money, --i-know does it anyway"
+        ),
+        format!(
+            "el destino http://{authority} no dice en /healthz que su adquirente sea un sandbox o el libro mayor (dice {says}); \
+             cobrar ahí puede mover dinero real, --i-know lo hace de todos modos"
+        ),
     )))
 }
 

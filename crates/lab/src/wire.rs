@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::{net::TcpStream, time::timeout};
 
 use crate::{
-    Error,
+    Error, Said,
     link::{Fate, Link},
 };
 
@@ -59,11 +59,14 @@ pub(crate) enum Cut {
     Silent,
 }
 
-impl std::fmt::Display for Cut {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Cut {
+    pub(crate) fn said(&self) -> Said {
+        let seconds = ANSWER_MAX.as_secs();
         match self {
-            Self::Broken(error) => out.write_str(error),
-            Self::Silent => write!(out, "no answer within {} s", ANSWER_MAX.as_secs()),
+            Self::Broken(error) => (error.as_str(), error.as_str()).into(),
+            Self::Silent => {
+                (format!("no answer within {seconds} s"), format!("ninguna respuesta en {seconds} s")).into()
+            }
         }
     }
 }

@@ -46,6 +46,12 @@ impl Workshop {
                 swept = fs::remove_dir_all(&path);
             }
         }
-        swept.map_err(|error| Error::unreachable(format!("{} cannot be removed: {error}", path.display())))
+        swept.map_err(|error| {
+            let path = path.display();
+            Error::unreachable((
+                format!("{path} cannot be removed: {error}"),
+                format!("no se puede borrar {path}: {error}"),
+            ))
+        })
     }
 }

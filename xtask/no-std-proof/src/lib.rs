@@ -20,6 +20,7 @@ use unavez_core::identity::{AttemptId, Realm, RecordId, Tenant};
 use unavez_core::key::Key;
 use unavez_core::outcome::Effect;
 use unavez_core::record::{AttemptTiming, Claim, Exposure, Record};
+use unavez_core::retry::{Budget, BudgetLimits, Call, Ended, Nature, Next, Policy, Start};
 use unavez_core::seal::{Owner, SealKeys};
 use unavez_core::time::Time;
 
@@ -84,4 +85,13 @@ fn seal_one(key_file: &str, answer: &[u8], nonce: [u8; 24]) -> Option<bool> {
     let owner = Owner { realm: &Realm::parse("proof").ok()?, tenant: &Tenant::single(), key: &key };
     let opened = keys.open(owner, &keys.seal(nonce, owner, answer)).ok()?;
     Some(opened == answer)
+}
+
+/// And the client's side: one attempt that was cut off.
+#[used]
+static RETRIED: fn(u64, Time) -> Option<Next> = retry_one;
+
+fn retry_one(random: u64, now: Time) -> Option<Next> {
+    let mut call = Call::new(Policy::default(), Start::fresh(Nature::Keyed), now).ok()?;
+    Some(call.after(&Ended::Cut, &mut Budget::new(BudgetLimits::default()), random, now))
 }

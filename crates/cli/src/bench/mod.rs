@@ -181,7 +181,7 @@ fn refuse_real_money(url: &Target) -> Result<(), Failure> {
         .map_err(|error| Failure::unavailable(format!("the runtime cannot start: {error}")))?;
     runtime
         .block_on(unavez_lab::refuse_real_money(&url.address, &url.health_path()))
-        .map_err(|error| crate::lab::failure(&error))
+        .map_err(|error| crate::lab::failure(&error, unavez_lab::Lang::En))
 }
 
 /// Charges the keys that will be replayed.

@@ -187,17 +187,22 @@ fn p32_a_charge_whose_answer_was_lost_is_made_once() {
     let folder = folder();
     let serve = Serve::start_with(folder.path(), &["--acquirer", "sandbox"]);
     let url = format!("http://{}/v1/charges", serve.address);
-    let body = r#"{"order_id":"o-1","amount":500,"currency":"USD","payment_method":"tok_error_after"}"#;
     for preset in ["any", "unavez"] {
-        let flags = ["call", "--key-of", "charge:order_id", "--preset", preset, "POST", &url, "-d", body];
-        let ran = run(folder.path(), flags);
-        assert_eq!(ran.code, Some(0), "{preset}: {ran:?}");
-        assert!(ran.stdout.contains("\"order_id\":\"o-1\""), "{ran:?}");
+        let lost = r#","payment_method":"tok_error_after"}"#;
+        let body = order_body(preset).replace('}', lost);
+        let flags = ["call", "--key-of", "charge:order_id", "--preset", preset, "POST", &url, "-d", &body];
+        for again in ["first", "second"] {
+            let ran = run(folder.path(), flags);
+            assert_eq!(ran.code, Some(0), "{preset}, {again}: {ran:?}");
+            assert!(ran.stdout.contains(&format!("\"order_id\":\"{preset}\"")), "{ran:?}");
+            let asks = preset == "unavez" && again == "first";
+            assert_eq!(ran.stderr.contains("the server says of the key"), asks, "{ran:?}");
+        }
+        let charges = serve.get(&format!("/v1/charges?order_id={preset}"), &[]).json();
+        assert_eq!(charges["data"].as_array().unwrap().len(), 1, "{charges}");
     }
-    let charges = serve.get("/v1/charges?order_id=o-1", &[]).json();
-    assert_eq!(charges["data"].as_array().unwrap().len(), 1, "{charges}");
 
-    let other = run(folder.path(), ["call", "--key", "charge:o-1", "POST", &url, "-d", &order_body("o-2")]);
+    let other = run(folder.path(), ["call", "--key", "charge:any", "POST", &url, "-d", &order_body("o-2")]);
     assert_eq!(other.code, Some(1), "the key is another order's: {other:?}");
     assert!(other.stdout.contains("idempotency-key-reused"), "{other:?}");
     let declined = order_body("o-3").replace('}', ",\"payment_method\":\"tok_decline\"}");

@@ -6,6 +6,7 @@ mod acquirer;
 mod api_keys;
 mod bench;
 mod call;
+mod classroom;
 mod config;
 mod console;
 mod copies;

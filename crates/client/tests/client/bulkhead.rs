@@ -9,7 +9,8 @@ use http::{Request, Response};
 use http_body_util::Full;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use unavez_client::{BulkheadLimits, Client, Exchanged, Outcome, Received, Transport};
+use tokio::time::timeout;
+use unavez_client::{BulkheadLimits, Client, Event, Exchanged, Listen, Outcome, Received, Transport};
 
 use crate::net::{charge, plain};
 
@@ -105,6 +106,39 @@ async fn c76_waiters_that_give_up_take_no_permit_with_them() {
         assert!(matches!(call.await.unwrap(), Outcome::Done(_)));
     }
     assert_eq!(gate.highest.load(Ordering::SeqCst), 8);
+}
+
+/// Notes the attempts that are sent.
+#[derive(Clone, Default)]
+struct Sent(Arc<AtomicUsize>);
+
+impl Listen for Sent {
+    fn on(&self, event: &Event<'_>) {
+        if let Event::Sending { .. } = event {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// What a handler has to know that is cancelled together with its call: whether its own operation is released, or unknown.
+#[tokio::test(start_paused = true)]
+async fn c13_a_call_that_is_dropped_has_sent_nothing_while_it_queued_and_perhaps_everything_after() {
+    let gate = Gate::new();
+    let client = client(&gate, 1, 8);
+    let holder = spawn(&client);
+    gate.until_inside(1).await;
+
+    let (operation, heard) = (charge(), Sent::default());
+    let queued = timeout(Duration::from_secs(1), client.call_heard(&operation, &heard)).await;
+    assert!(queued.is_err() && heard.0.load(Ordering::SeqCst) == 0, "released");
+    gate.open.add_permits(1);
+    assert!(matches!(holder.await.unwrap(), Outcome::Done(_)));
+
+    let sent = timeout(Duration::from_secs(1), client.call_heard(&operation, &heard)).await;
+    assert!(sent.is_err() && heard.0.load(Ordering::SeqCst) == 1, "unknown");
+    gate.open.add_permits(1);
+    let repeated = client.call_heard(&operation, &heard).await.unwrap();
+    assert!(matches!(repeated, Outcome::Done(_)), "the repeat, with the same key, has the permit");
 }
 
 /// Cancels while they wait, while they were just woken, and while they are inside.

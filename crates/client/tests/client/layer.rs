@@ -146,6 +146,15 @@ async fn c67_clones_never_share_a_key_and_get_carries_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn p33_a_request_that_names_no_host_is_refused() {
+    let (server, seen) = Server::new([]);
+    let nowhere = Request::post("/v1/charges").body(Full::<Bytes>::default()).unwrap();
+    let refused = retry().layer(server).oneshot(nowhere).await.unwrap_err();
+    assert!(matches!(refused, NoAnswer::Unfit(Unfit::Url(_))), "{refused}");
+    assert!(seen.lock().unwrap().keys.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn p1_a_malformed_key_of_the_request_is_refused_before_it_is_sent() {
     let (server, seen) = Server::new([]);
     let refused = retry().layer(server).oneshot(post(Some("a,b"))).await.unwrap_err();

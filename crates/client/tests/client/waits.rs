@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use unavez_client::{Backoff, BreakerLimits, BudgetLimits, BulkheadLimits, Outcome, Reason};
+use unavez_client::{Backoff, BreakerLimits, BudgetLimits, BulkheadLimits, Outcome, Reason, Received};
 
 use crate::net::{Net, Step, answer, charge, plain, status};
 
@@ -34,6 +34,15 @@ async fn c72_a_shorter_total_ends_the_call_on_time() {
     );
     let over = begun.elapsed() - seconds(3);
     assert!(over < Duration::from_millis(5), "{over:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c72_without_any_time_nothing_is_sent() {
+    let net = Net::new([status(201)]);
+    let outcome = net.client(plain().with_deadline(Duration::ZERO)).call(&charge()).await.unwrap();
+    let Outcome::Unknown(unknown) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((unknown.reason, unknown.received), (Reason::Deadline, Received::No));
+    assert_eq!(net.connections(), 0);
 }
 
 #[tokio::test(start_paused = true)]

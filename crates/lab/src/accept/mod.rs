@@ -24,7 +24,6 @@
 //! Only the first two take their keys from the client's key policy; the others say which key they mean.
 
 mod abroad;
-mod detail;
 mod order;
 mod play;
 mod process;
@@ -37,12 +36,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::{Mutation, Remote};
+use crate::{Mutation, Remote, Said};
 
-pub use detail::Detail;
 pub(crate) use promise::Promise;
 pub use run::run;
-pub(crate) use run::test_on_the_lesson_server;
+pub(crate) use run::{run_with, test_on_the_lesson_server};
 
 /// What to test, and where.
 #[derive(Debug, Clone, Default)]
@@ -87,7 +85,7 @@ pub struct Test {
     /// Charges there should be.
     pub expected_charges: u64,
     /// What was seen, or why it was skipped, in one sentence.
-    pub detail: Detail,
+    pub detail: Said,
 }
 
 /// How a test came out.

@@ -10,12 +10,12 @@ use tokio::{
 };
 
 use super::{
-    Detail, Promise, abroad,
+    Promise, abroad,
     order::{CHARGES_PATH, Order, Orders, Sent, answer_of, charge, charge_at, send},
     stage::Stage,
 };
 use crate::{
-    Error,
+    Error, Lang, Said,
     keys::KeyPolicy,
     servers::{Lesson, ONE_COMMIT_PATH, SLOW_PATH, Step},
     wire::{Answer, Cut},
@@ -32,7 +32,7 @@ const RACERS_HELD: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a test saw the service answer: as promised, or not.
-pub(super) type Seen = Result<Detail, Complaint>;
+pub(super) type Seen = Result<Said, Complaint>;
 
 /// Who was answered, in both languages.
 pub(super) type Who = (&'static str, &'static str);
@@ -43,7 +43,7 @@ pub(super) const THE_FIRST: Who = ("the first request", "la primera solicitud");
 #[derive(Debug)]
 pub(super) enum Complaint {
     /// What was seen instead.
-    Broken(Detail),
+    Broken(Said),
     /// The test could not be made.
     Unmade(Error),
 }
@@ -56,14 +56,15 @@ impl From<Error> for Complaint {
 
 impl From<Cut> for Complaint {
     fn from(cut: Cut) -> Self {
-        Self::Broken(Detail::new(
-            format!("the connection was cut: {cut}"),
-            format!("se cortó la conexión: {cut}"),
+        let cut = cut.said();
+        Self::Broken(Said::new(
+            format!("the connection was cut: {}", cut.say(Lang::En)),
+            format!("se cortó la conexión: {}", cut.say(Lang::Es)),
         ))
     }
 }
 
-fn broken<T>(what: impl Into<Detail>) -> Result<T, Complaint> {
+fn broken<T>(what: impl Into<Said>) -> Result<T, Complaint> {
     Err(Complaint::Broken(what.into()))
 }
 
@@ -86,7 +87,7 @@ pub(super) async fn play(promise: Promise, stage: &mut Stage, keys: KeyPolicy) -
     };
     timeout(PATIENCE, played).await.unwrap_or_else(|_| {
         let seconds = PATIENCE.as_secs();
-        broken(Detail::new(format!("no end after {seconds} s"), format!("sin final tras {seconds} s")))
+        broken(Said::new(format!("no end after {seconds} s"), format!("sin final tras {seconds} s")))
     })
 }
 
@@ -191,9 +192,11 @@ fn one_winner(answers: &[Answer]) -> Seen {
         must_repeat(first, other, ("another racer", "otro competidor"))?;
     }
     let (racers, done, told) = (answers.len(), done.len(), told.len());
-    Ok(Detail::new(
+    Ok(Said::new(
         format!("{racers} racers, one charge: {done} answered with it, {told} told that it is in progress"),
-        format!("{racers} a la vez, un cobro: {done} lo recibieron, a {told} se les dijo que está en curso"),
+        format!(
+            "{racers} a la vez, un cobro: respuesta con él para {done}, aviso de que está en curso para {told}"
+        ),
     ))
 }
 
@@ -204,7 +207,7 @@ async fn same_key_other_body(stage: &Stage, orders: &Orders) -> Seen {
     let who = ("the key with another amount", "la clave con otro monto");
     must_be(&other, StatusCode::UNPROCESSABLE_ENTITY, who)?;
     let refused = shown(&other);
-    Ok(Detail::new(
+    Ok(Said::new(
         format!("the other body was refused: {refused}"),
         format!("el otro cuerpo fue rechazado: {refused}"),
     ))
@@ -249,7 +252,7 @@ async fn repeat_in_progress(stage: &Stage, orders: &Orders) -> Seen {
     let later = charge_at(&stage.caller(), SLOW_PATH, &order.key, &order).await?;
     must_repeat(&first, &later, ("the repeat after the work", "la repetición tras el trabajo"))?;
     let during = shown(&repeat);
-    Ok(Detail::new(
+    Ok(Said::new(
         format!("during the work {during}, afterwards the answer"),
         format!("durante el trabajo {during}, después la respuesta"),
     ))
@@ -263,7 +266,7 @@ async fn after_the_end(stage: &mut Stage, orders: &Orders) -> Seen {
     let (how, como) = stage.end_and_start_again().await?;
     let repeat = charge(&stage.caller(), &order).await?;
     must_repeat(&first, &repeat, ("the repeat afterwards", "la repetición posterior"))?;
-    Ok(Detail::new(format!("{how}, and the same answer"), format!("{como}, y la misma respuesta")))
+    Ok(Said::new(format!("{how}, and the same answer"), format!("{como}, y la misma respuesta")))
 }
 
 async fn two_tenants(stage: &Stage, orders: &Orders) -> Seen {
@@ -311,7 +314,7 @@ async fn late_owner(stage: &Stage, orders: &Orders) -> Seen {
     let late = answer_of(late.join_next().await)?;
     must_be(&repeat, StatusCode::CREATED, ("the repeat that took over", "la repetición que tomó el relevo"))?;
     must_repeat(&repeat, &late, ("the late owner's caller", "el cliente del dueño tardío"))?;
-    Ok(Detail::new(
+    Ok(Said::new(
         "the late owner's charge was rolled back, and its caller got the other one's answer",
         "el cobro del dueño tardío se deshizo, y su cliente recibió la respuesta del otro",
     ))
@@ -332,7 +335,7 @@ pub(super) fn must_repeat(first: &Answer, repeat: &Answer, who: Who) -> Result<(
     }
     if repeat.body != first.body {
         let ((who, quien), answer) = (who, shown(repeat));
-        return broken(Detail::new(
+        return broken(Said::new(
             format!("{who} was answered {answer} with another body"),
             format!("{quien} recibió {answer} con otro cuerpo"),
         ));
@@ -343,7 +346,7 @@ pub(super) fn must_repeat(first: &Answer, repeat: &Answer, who: Who) -> Result<(
 /// Complains of an answer.
 pub(super) fn answered<T>(answer: &Answer, (who, quien): Who) -> Result<T, Complaint> {
     let answer = shown(answer);
-    broken(Detail::new(format!("{who} was answered {answer}"), format!("{quien} recibió {answer}")))
+    broken(Said::new(format!("{who} was answered {answer}"), format!("{quien} recibió {answer}")))
 }
 
 /// An answer in a few words: its status, and its code if it is a refusal.

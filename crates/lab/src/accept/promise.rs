@@ -84,6 +84,24 @@ impl Promise {
         }
     }
 
+    /// The rules of the protocol that it is about.
+    pub(crate) fn rules(self) -> &'static [u8] {
+        match self {
+            Self::RetriesSameKey => &[18, 29],
+            Self::DistinctOperations => &[29],
+            Self::ConcurrentRace | Self::AfterKill => &[8],
+            Self::SameKeyOtherBody => &[5, 6],
+            Self::RepeatInProgress => &[10],
+            Self::AfterRestart => &[9, 18],
+            Self::TwoTenants => &[4],
+            Self::LostOwner | Self::LateOwner => &[11],
+            Self::OutcomeLost | Self::LateArrival => &[16],
+            Self::PendingThenWebhook => &[25, 26],
+            Self::DeclinedIsReplayed => &[18],
+            Self::ZombieReclaimedOnce => &[11, 16],
+        }
+    }
+
     /// The promise of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|promise| promise.name() == name)

@@ -3,9 +3,12 @@
 use super::{Outcome, Report, Test};
 use crate::{
     Lang,
+    lang::Noun,
     money::dollars,
     text::{Mood, bold, cell, number, styled, table, tick},
 };
+
+const SKIPPED: Noun = Noun::new(["skipped", "skipped"], ["omitida", "omitidas"]);
 
 impl Report {
     /// The table and its verdict. Carries ANSI styles.
@@ -34,7 +37,7 @@ impl Report {
         let Self { passed, failed, skipped, .. } = self;
         let counts = lang.say(
             format!("{passed} passed, {failed} failed, {skipped} skipped"),
-            format!("{passed} bien, {failed} mal, {skipped} omitidas"),
+            format!("{passed} bien, {failed} mal, {}", SKIPPED.count(*skipped as u64, lang)),
         );
         let missing = match self.mutation {
             Some(mutation) => lang.say(format!(", with {mutation}"), format!(", con {mutation}")),
@@ -101,7 +104,7 @@ pub(crate) fn wrapped(sentence: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accept::{Detail, PRICE};
+    use crate::{Said, accept::PRICE};
 
     fn report() -> Report {
         let test = |name, result, charges, expected_charges, detail: &str| Test {
@@ -111,7 +114,7 @@ mod tests {
             charges,
             total: charges * PRICE,
             expected_charges,
-            detail: Detail::new(detail, "…"),
+            detail: Said::new(detail, "…"),
         };
         Report {
             passed: 1,

@@ -1,11 +1,11 @@
 //! Running the tests, one after the other, each on a stage of its own.
 
 use super::{
-    Detail, Ground, Options, Outcome, PRICE, Promise, Report, Test,
+    Ground, Options, Outcome, PRICE, Promise, Report, Test,
     play::{Complaint, play},
     stage::{Counts, Stage},
 };
-use crate::{Error, Lang, Mutation, keys::KeyPolicy, progress::Progress, target};
+use crate::{Error, Lang, Mutation, Said, keys::KeyPolicy, progress::Progress, target};
 
 /// Makes every test that can be made here.
 ///
@@ -14,18 +14,25 @@ use crate::{Error, Lang, Mutation, keys::KeyPolicy, progress::Progress, target};
 /// Usage: a target that may move real money, or a piece taken out of a running service. Unreachable: the target, or a
 /// place for private servers' files. Broken: a test that could not be made although it should.
 pub async fn run(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
+    run_with(options, KeyPolicy::without(options.mutation), progress).await
+}
+
+/// As [`run`], by a client that makes its keys so.
+pub(crate) async fn run_with(
+    options: &Options,
+    keys: KeyPolicy,
+    progress: &dyn Progress,
+) -> Result<Report, Error> {
     if let Some(remote) = &options.target {
         if let Some(mutation) = options.mutation.filter(|mutation| !mutation.is_in_the_client()) {
-            let what =
-                format!("{mutation} is taken out of a server; a running one cannot be broken from outside");
-            return Err(Error::usage(what));
+            return Err(target::cannot_be_broken(mutation));
         }
         target::check(remote).await?;
     }
     let mut tests = Vec::with_capacity(Promise::ALL.len());
-    progress.begin("accept", Promise::ALL.len() as u64);
+    progress.begin(&("the tests", "las pruebas").into(), Promise::ALL.len() as u64);
     for promise in Promise::ALL {
-        tests.push(test(promise, options.ground(), KeyPolicy::without(options.mutation)).await?);
+        tests.push(test(promise, options.ground(), keys).await?);
         progress.step();
     }
     progress.end();
@@ -41,7 +48,7 @@ pub(crate) async fn test_on_the_lesson_server(
 }
 
 async fn test(promise: Promise, ground: Ground<'_>, keys: KeyPolicy) -> Result<Test, Error> {
-    let what = format!("test {}", promise.name());
+    let what = Said::new(format!("test {}", promise.name()), format!("prueba {}", promise.name()));
     let mut stage = match Stage::set(promise, ground).await.map_err(|error| error.while_doing(&what))? {
         Ok(stage) => stage,
         Err(skip) => return Ok(Test::of(promise, Outcome::Skipped, Counts::default(), skip.into())),
@@ -61,15 +68,15 @@ async fn test(promise: Promise, ground: Ground<'_>, keys: KeyPolicy) -> Result<T
 }
 
 /// The answers were as promised, and the money was not.
-fn not_at_the_ledger(answers: &Detail) -> Detail {
-    Detail::new(
+fn not_at_the_ledger(answers: &Said) -> Said {
+    Said::new(
         format!("by the answers {}; not so at the ledger", answers.say(Lang::En)),
         format!("según las respuestas {}; según el libro mayor no", answers.say(Lang::Es)),
     )
 }
 
 impl Test {
-    fn of(promise: Promise, result: Outcome, counts: Counts, detail: Detail) -> Self {
+    fn of(promise: Promise, result: Outcome, counts: Counts, detail: Said) -> Self {
         Self {
             name: promise.name(),
             result,

@@ -56,6 +56,9 @@ pub(super) struct Counts {
     pub(super) captured: u64,
 }
 
+/// What is asked for the sums, as an error names it.
+const THE_SUMMARY: (&str, &str) = ("the ledger's summary", "el resumen del libro mayor");
+
 /// Why a test cannot be made at a place, in both languages.
 pub(super) type Skip = (&'static str, &'static str);
 
@@ -218,14 +221,9 @@ impl Stage {
         let mut counts = Counts::default();
         for caller in self.tenants() {
             let call = Call::get("/v1/ledger/summary").authorized(caller.bearer.as_deref());
-            let answer = caller
-                .wire()
-                .send(&call)
-                .await
-                .map_err(|cut| Error::unreachable(format!("the ledger's summary: {cut}")))?;
+            let answer = caller.wire().send(&call).await.map_err(|cut| Error::cut(THE_SUMMARY, &cut))?;
             if !answer.status.is_success() {
-                let what = format!("the ledger's summary: {} {}", answer.status, answer.excerpt());
-                return Err(Error::unreachable(what));
+                return Err(Error::answered(THE_SUMMARY, &answer));
             }
             let summary: Summary = answer.json()?;
             for sum in summary.currencies.iter().filter(|sum| sum.currency == CURRENCY) {
@@ -245,7 +243,7 @@ impl Stage {
                 let path = format!("/v1/charges?order_id={order}&limit=100");
                 let call = Call::get(&path).authorized(caller.bearer.as_deref());
                 let answer =
-                    wire.send(&call).await.map_err(|cut| Error::unreachable(format!("{path}: {cut}")))?;
+                    wire.send(&call).await.map_err(|cut| Error::cut((path.as_str(), path.as_str()), &cut))?;
                 let Ok(listed) = answer.json::<Charges>() else { return Ok(None) };
                 counts.charges += listed.data.len() as u64;
                 counts.captured += listed.data.iter().map(|charge| charge.amount_captured).sum::<u64>();

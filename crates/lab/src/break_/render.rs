@@ -3,9 +3,15 @@
 use super::{Broken, Report};
 use crate::{
     Lang,
+    lang::Noun,
     money::dollars,
     text::{Mood, bold, cell, number, table, tick},
 };
+
+const PIECES: Noun = Noun::new(
+    ["missing piece was", "missing pieces were"],
+    ["pieza faltante fue descubierta", "piezas faltantes fueron descubiertas"],
+);
 
 impl Report {
     /// The table and its verdict. Carries ANSI styles.
@@ -22,11 +28,11 @@ impl Report {
     }
 
     fn verdict(&self, lang: Lang) -> String {
-        let all = self.mutations.len();
+        let pieces = PIECES.count(self.mutations.len() as u64, lang);
         let caught = self.mutations.iter().filter(|broken| broken.as_predicted).count();
         let said = lang.say(
-            format!("{caught} of {all} missing pieces were caught by exactly the predicted tests"),
-            format!("{caught} de {all} piezas faltantes fueron descubiertas justo por las pruebas previstas"),
+            format!("{caught} of {pieces} caught by exactly the predicted tests"),
+            format!("{caught} de {pieces} justo por las pruebas previstas"),
         );
         format!("{} {}", tick(self.passed()), bold(&said))
     }

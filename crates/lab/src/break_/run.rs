@@ -17,7 +17,7 @@ use crate::{
 /// Broken: a test that fails with nothing missing. Otherwise as [`accept::run`].
 pub async fn run(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
     let tests = |mutation| Promise::on_the_lesson_server(mutation).count() as u64;
-    progress.begin("nothing missing", tests(None));
+    progress.begin(&("nothing missing", "sin que falte nada").into(), tests(None));
     let whole = failed(None, progress).await?;
     progress.end();
     if let Some(test) = whole.first() {
@@ -26,7 +26,7 @@ pub async fn run(options: &Options, progress: &dyn Progress) -> Result<Report, E
     }
     let mut mutations = Vec::with_capacity(options.mutations.len());
     for &mutation in &options.mutations {
-        progress.begin(mutation.name(), tests(Some(mutation)));
+        progress.begin(&(mutation.name(), mutation.name()).into(), tests(Some(mutation)));
         mutations.push(Broken::of(mutation, &failed(Some(mutation), progress).await?));
         progress.end();
     }

@@ -119,6 +119,10 @@ impl Ledger {
     }
 }
 
+fn reading(path: &str) -> (String, String) {
+    (format!("reading {path}"), format!("al leer {path}"))
+}
+
 /// One reader's connection to the service's books.
 struct Books {
     wire: Wire,
@@ -150,10 +154,9 @@ impl Books {
                 .wire
                 .send(&Call::get(&page_path).authorized(self.bearer.as_deref()))
                 .await
-                .map_err(|cut| Error::unreachable(format!("reading {path}: {cut}")))?;
+                .map_err(|cut| Error::cut(reading(path), &cut))?;
             if !answer.status.is_success() {
-                let what = format!("reading {path}: {} {}", answer.status, answer.excerpt());
-                return Err(Error::unreachable(what));
+                return Err(Error::answered(reading(path), &answer));
             }
             let page: Page<T> = answer.json()?;
             all.extend(page.data);

@@ -26,6 +26,9 @@ use crate::{
 /// network of the lab does not get better by waiting.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
+/// The request of every order, as an error names it.
+const THE_CHARGE: (&str, &str) = ("POST /v1/charges", "POST /v1/charges");
+
 /// Who charges: how it makes keys, how often it tries, and over which networks, taken in turn.
 pub(super) struct Client {
     pub(super) keys: KeyPolicy,
@@ -131,7 +134,7 @@ impl Client {
                 }
                 // A lost response cuts the connection; silence is a service that has stopped working.
                 Err(silent @ Cut::Silent) => {
-                    return Err(Error::unreachable(format!("POST /v1/charges: {silent}")));
+                    return Err(Error::cut(THE_CHARGE, &silent));
                 }
                 Ok(_) | Err(Cut::Broken(_)) => {}
             }
@@ -151,10 +154,11 @@ impl Client {
         for &place in &belief.unconfirmed {
             let key = self.keys.attempt_key(&orders[place].key, self.attempts);
             let path = format!("/v1/idempotency-keys/{}", as_segment(&key));
-            let answer = wire
-                .send(&Call::get(&path).authorized(self.bearer.as_deref()))
-                .await
-                .map_err(|cut| Error::unreachable(format!("asking about {key}: {cut}")))?;
+            let answer =
+                wire.send(&Call::get(&path).authorized(self.bearer.as_deref())).await.map_err(|cut| {
+                    let what = (format!("asking about {key}"), format!("al preguntar por {key}"));
+                    Error::cut(what, &cut)
+                })?;
             found += u64::from(tells_the_outcome(&answer)?);
         }
         Ok(found)
@@ -172,11 +176,13 @@ impl Named {
 fn is_last_word(answer: &Answer) -> Result<bool, Error> {
     match answer.status {
         status if status.is_success() => Ok(true),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Error::usage(format!(
-            "the service refuses the API key: {} {}",
-            answer.status,
-            answer.excerpt()
-        ))),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            let (status, said) = (answer.status, answer.excerpt());
+            Err(Error::usage((
+                format!("the service refuses the API key: {status} {said}"),
+                format!("el servicio rechaza la clave de API: {status} {said}"),
+            )))
+        }
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => Ok(false),
         status if status.is_server_error() => Ok(false),
         StatusCode::CONFLICT => Ok(!says_retryable(answer)),

@@ -5,6 +5,7 @@ use comfy_table::Cell;
 use super::{Figures, World};
 use crate::{
     Lang, Mutation,
+    lang::{ATTEMPTS, ORDERS},
     money::{dollars, grouped},
     text::{Mood, bold, cell, number, styled, table, tick},
 };
@@ -23,14 +24,13 @@ impl Figures {
     }
 
     fn heading(&self, lang: Lang) -> String {
-        let orders = grouped(u64::from(self.orders));
+        let orders = ORDERS.count(u64::from(self.orders), lang);
         let (worth, loss) = (dollars(self.intent.total), percent_of(self.loss.share()));
-        let (attempts, seed) = (self.attempts, self.seed);
-        let first =
-            lang.say(format!("{orders} orders worth {worth}"), format!("{orders} pedidos por {worth}"));
+        let (attempts, seed) = (ATTEMPTS.count(u64::from(self.attempts), lang), self.seed);
+        let first = lang.say(format!("{orders} worth {worth}"), format!("{orders} por {worth}"));
         let rest = lang.say(
-            format!(" · {loss} of the responses lost · up to {attempts} attempts · seed {seed}"),
-            format!(" · se pierde el {loss} de las respuestas · hasta {attempts} intentos · semilla {seed}"),
+            format!(" · {loss} of the responses lost · up to {attempts} · seed {seed}"),
+            format!(" · se pierde el {loss} de las respuestas · hasta {attempts} · semilla {seed}"),
         );
         let mut heading = format!("{}{}", bold(&first), styled(&rest, Mood::Quiet));
         if let Some(mutation) = self.mutation {

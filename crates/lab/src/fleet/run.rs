@@ -9,7 +9,7 @@ use super::{
     render::percent_of,
 };
 use crate::{
-    Error, Mutation,
+    Error,
     keys::KeyPolicy,
     link::Link,
     progress::Progress,
@@ -22,6 +22,9 @@ use crate::{
 /// take seconds.
 const SWEEP_ORDERS_MAX: u32 = 1_000;
 const SWEEP_CONCURRENCY_MIN: NonZeroUsize = NonZeroUsize::new(16).expect("sixteen is not zero");
+
+/// What is being measured, as the progress bar says it in both languages.
+type Phase = (&'static str, &'static str);
 
 /// Who may charge at a service, and how it is reached.
 struct Service<'a> {
@@ -47,12 +50,18 @@ pub async fn run(options: &Options, progress: &dyn Progress) -> Result<Figures, 
                 bearer: remote.api_key.as_deref(),
                 keys: KeyPolicy::without(options.mutation),
             };
-            (None, measure(options, &orders, &service, ("target", progress)).await?)
+            (None, measure(options, &orders, &service, (("target", "destino"), progress)).await?)
         }
         None => {
             let raw = Raw::start().await?;
-            let before =
-                measure_own(options, &orders, raw.running(), KeyPolicy::Once, ("before", progress)).await;
+            let before = measure_own(
+                options,
+                &orders,
+                raw.running(),
+                KeyPolicy::Once,
+                (("before", "antes"), progress),
+            )
+            .await;
             raw.stop().await;
             (Some(before?), after(options, &orders, progress).await?)
         }
@@ -79,14 +88,18 @@ pub async fn sweep(options: &Options, progress: &dyn Progress) -> Result<Sweep, 
 
 fn check(options: &Options) -> Result<(), Error> {
     if options.attempts == 0 {
-        return Err(Error::usage("attempts is 0; an order needs at least 1"));
+        return Err(Error::usage((
+            "attempts is 0; an order needs at least 1",
+            "attempts es 0; un pedido necesita al menos 1",
+        )));
     }
     match (&options.target, options.mutation) {
-        (Some(_), Some(mutation)) if !mutation.is_in_the_client() => Err(Error::usage(format!(
-            "{mutation} is taken out of a server; a running one cannot be broken from outside"
-        ))),
-        (None, Some(mutation)) if mutation.is_about_the_outside() => Err(Error::usage(format!(
-            "{mutation} is missed where an acquirer charges; the fleet's charges stay in the house"
+        (Some(_), Some(mutation)) if !mutation.is_in_the_client() => Err(target::cannot_be_broken(mutation)),
+        (None, Some(mutation)) if mutation.is_about_the_outside() => Err(Error::usage((
+            format!("{mutation} is missed where an acquirer charges; the fleet's charges stay in the house"),
+            format!(
+                "{mutation} se echa de menos donde cobra un adquirente; los cobros de la flota se quedan en casa"
+            ),
         ))),
         _ => Ok(()),
     }
@@ -97,13 +110,15 @@ async fn after(options: &Options, orders: &[Order], progress: &dyn Progress) -> 
     let keys = KeyPolicy::without(options.mutation);
     let Some(mutation) = options.mutation else {
         let payments = Payments::start().await?;
-        let after = measure_own(options, orders, payments.running(), keys, ("after", progress)).await;
+        let after =
+            measure_own(options, orders, payments.running(), keys, (("after", "después"), progress)).await;
         payments.stop().await;
         return after;
     };
     let lesson = Lesson::start(Some(mutation)).await?;
     let after =
-        measure_own(options, orders, lesson.running(), keys, (Mutation::name(mutation), progress)).await;
+        measure_own(options, orders, lesson.running(), keys, ((mutation.name(), mutation.name()), progress))
+            .await;
     lesson.stop().await;
     after
 }
@@ -113,7 +128,7 @@ async fn measure_own(
     orders: &[Order],
     running: &Running,
     keys: KeyPolicy,
-    progress: (&str, &dyn Progress),
+    progress: (Phase, &dyn Progress),
 ) -> Result<World, Error> {
     let service = Service { authorities: vec![running.authority().to_owned()], bearer: None, keys };
     measure(options, orders, &service, progress).await
@@ -124,7 +139,7 @@ async fn measure(
     options: &Options,
     orders: &[Order],
     service: &Service<'_>,
-    (phase, progress): (&str, &dyn Progress),
+    ((phase, fase), progress): (Phase, &dyn Progress),
 ) -> Result<World, Error> {
     let mut routes = Vec::with_capacity(service.authorities.len());
     for authority in &service.authorities {
@@ -140,7 +155,9 @@ async fn measure(
     });
 
     let named = client.name(orders);
-    progress.begin(&format!("{phase}, {} lost", percent_of(options.loss.share())), orders.len() as u64);
+    let loss = percent_of(options.loss.share());
+    let said = (format!("{phase}, {loss} lost"), format!("{fase}, {loss} perdidas"));
+    progress.begin(&said.into(), orders.len() as u64);
     let belief = client.charge(&named, progress).await?;
     progress.end();
     let found = client.find_out(&named, &belief, &direct).await?;

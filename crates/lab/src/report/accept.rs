@@ -1,27 +1,27 @@
-//! The page of the acceptance tests.
+//! The chapter of the acceptance tests.
 
 use askama::Template;
 
 use super::{
+    Chapter, Headline,
     chart::{Amount, BarChart},
-    now, rendered,
+    rendered,
 };
 use crate::{
     Lang,
     accept::{Options, Outcome, Report, Test},
+    lang::Noun,
     money::dollars,
 };
 
 #[derive(Template)]
 #[template(path = "accept.html")]
-struct Page {
+struct Body {
     lang: Lang,
-    headline: String,
     lead: String,
     tests: Vec<Item>,
     chart: String,
     command: String,
-    made_at: String,
 }
 
 struct Item {
@@ -32,31 +32,36 @@ struct Item {
     detail: String,
 }
 
-/// The page of one round of tests.
-pub fn accept(options: &Options, report: &Report, lang: Lang) -> String {
+/// The chapter of one round of tests.
+pub fn accept(options: &Options, report: &Report, lang: Lang) -> Chapter {
     let made: Vec<_> =
         report.tests.iter().filter(|test| test.result != Outcome::Skipped).map(amount).collect();
-    rendered(&Page {
+    let body = Body {
         lang,
-        headline: headline(report, lang),
         lead: lead(report, lang),
         tests: report.tests.iter().map(|test| item(test, lang)).collect(),
         chart: rendered(&BarChart::draw(&made)),
         command: options.command(),
-        made_at: now(),
-    })
+    };
+    let headline = Headline { says: headline(report, lang), held: report.passed() };
+    Chapter::new("unavez lab accept", headline, &body, lang)
 }
+
+const KEPT: Noun = Noun::new(["promise kept", "promises kept"], ["promesa cumplida", "promesas cumplidas"]);
+
+const UNTESTED: Noun =
+    Noun::new(["not tested", "not tested"], ["no se pudo probar", "no se pudieron probar"]);
 
 fn headline(report: &Report, lang: Lang) -> String {
     let (passed, made) = (report.passed, report.passed + report.failed);
     match report.failed {
         0 if report.skipped > made => lang.say(
-            format!("{passed} promises kept, {} not tested here", report.skipped),
-            format!("{passed} promesas cumplidas, {} sin probar aquí", report.skipped),
+            format!("{}, {} not tested here", KEPT.count(passed as u64, lang), report.skipped),
+            format!("{}, {} sin probar aquí", KEPT.count(passed as u64, lang), report.skipped),
         ),
         0 => lang.say(
-            format!("{passed} of {made} promises kept"),
-            format!("{passed} de {made} promesas cumplidas"),
+            format!("{passed} of {}", KEPT.count(made as u64, lang)),
+            format!("{passed} de {}", KEPT.count(made as u64, lang)),
         ),
         1 => lang.say("One promise is broken".to_owned(), "Una promesa está rota".to_owned()),
         failed => lang.say(format!("{failed} promises are broken"), format!("{failed} promesas están rotas")),
@@ -68,7 +73,7 @@ fn lead(report: &Report, lang: Lang) -> String {
         0 => String::new(),
         count => lang.say(
             format!(" {count} could not be tested here."),
-            format!(" {count} no se pudieron probar aquí."),
+            format!(" {} aquí.", UNTESTED.count(count as u64, lang)),
         ),
     };
     let tests = lang.say(

@@ -1,22 +1,23 @@
-//! The page of the mutations: which test notices which missing piece.
+//! The chapter of the mutations: which test notices which missing piece.
 
 use askama::Template;
 
 use super::{
+    Chapter, Headline,
     chart::{Amount, BarChart},
-    now, rendered,
+    rendered,
 };
 use crate::{
     Lang,
     accept::{self, Promise},
     break_::{Broken, Report},
+    lang::Noun,
 };
 
 #[derive(Template)]
 #[template(path = "break.html")]
-struct Page {
+struct Body {
     lang: Lang,
-    headline: String,
     lead: &'static str,
     /// What the table does not show by itself.
     note: String,
@@ -24,7 +25,6 @@ struct Page {
     rows: Vec<Row>,
     chart: String,
     command: &'static str,
-    made_at: String,
 }
 
 struct Row {
@@ -38,13 +38,12 @@ struct Cell {
     says: String,
 }
 
-/// The page of one round of mutations.
-pub fn break_(report: &Report, lang: Lang) -> String {
+/// The chapter of one round of mutations.
+pub fn break_(report: &Report, lang: Lang) -> Chapter {
     let tests = Promise::on_the_lesson_server(None).map(Promise::name).collect::<Vec<_>>();
     let amounts: Vec<_> = report.mutations.iter().flat_map(amounts).collect();
-    rendered(&Page {
+    let body = Body {
         lang,
-        headline: headline(report, lang),
         lead: lang.say(
             "Each piece was taken out alone, in a client, store or acquirer of the lab's own, on a ledger that has no second net. \
              A piece that no test misses would be no piece.",
@@ -56,16 +55,22 @@ pub fn break_(report: &Report, lang: Lang) -> String {
         tests,
         chart: rendered(&BarChart::draw(&amounts)),
         command: "unavez lab break",
-        made_at: now(),
-    })
+    };
+    let headline = Headline { says: headline(report, lang), held: report.passed() };
+    Chapter::new("unavez lab break", headline, &body, lang)
 }
 
+const PIECES: Noun = Noun::new(
+    ["missing piece was noticed", "missing pieces were noticed"],
+    ["pieza faltante fue notada", "piezas faltantes fueron notadas"],
+);
+
 fn headline(report: &Report, lang: Lang) -> String {
-    let all = report.mutations.len();
+    let pieces = PIECES.count(report.mutations.len() as u64, lang);
     let caught = report.mutations.iter().filter(|broken| broken.as_predicted).count();
     lang.say(
-        format!("{caught} of {all} missing pieces were noticed, by exactly the predicted tests"),
-        format!("{caught} de {all} piezas faltantes fueron notadas, justo por las pruebas previstas"),
+        format!("{caught} of {pieces}, by exactly the predicted tests"),
+        format!("{caught} de {pieces}, justo por las pruebas previstas"),
     )
 }
 

@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-/// A line chart over a horizontal axis from 0 to 90 %.
+/// A line chart.
 #[derive(Debug, Template)]
 #[template(path = "line_chart.html")]
 pub(crate) struct LineChart {
@@ -14,7 +14,32 @@ pub(crate) struct LineChart {
     lines: Vec<Line>,
 }
 
-/// One series of a line chart: its name, its CSS class, and its values against the horizontal axis, both in percent.
+/// The horizontal axis: from 0 to its end, with its marks.
+#[derive(Debug, Clone)]
+pub(crate) struct Axis {
+    title: String,
+    unit: &'static str,
+    end: f64,
+    marks: Vec<f64>,
+}
+
+/// How the values of a vertical axis are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unit {
+    suffix: &'static str,
+    decimals: usize,
+}
+
+/// Shares of a hundred.
+pub(crate) const PERCENT: Unit = Unit { suffix: " %", decimals: 1 };
+
+/// Things that are counted.
+pub(crate) const COUNT: Unit = Unit { suffix: "", decimals: 0 };
+
+/// Sizes of files, given in MiB.
+pub(crate) const MEBIBYTES: Unit = Unit { suffix: " MiB", decimals: 1 };
+
+/// One series of a line chart: its name, its CSS class, and its values against the horizontal axis.
 #[derive(Debug, Clone)]
 pub(crate) struct Series {
     pub(crate) name: String,
@@ -64,6 +89,44 @@ pub(crate) enum Screen {
     Phone,
 }
 
+impl Axis {
+    /// Shares of a hundred, up to ninety.
+    pub(crate) fn percent(title: &str) -> Self {
+        Self {
+            title: title.to_owned(),
+            unit: " %",
+            end: 90.0,
+            marks: (0..=9).map(|tenth| f64::from(tenth) * 10.0).collect(),
+        }
+    }
+
+    /// Hours, with a mark at each quarter of a day; a day has more marks.
+    pub(crate) fn hours(title: &str, hours: usize) -> Self {
+        let hours = u32::try_from(hours).unwrap_or(u32::MAX);
+        let every = if hours <= 24 { 3 } else { 6 * hours.div_ceil(48) };
+        Self {
+            title: title.to_owned(),
+            unit: "",
+            end: f64::from(hours),
+            marks: (0..=hours).step_by(every as usize).map(f64::from).collect(),
+        }
+    }
+}
+
+impl Unit {
+    fn write(self, value: f64) -> String {
+        let number = format!("{value:.*}", self.decimals);
+        let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
+        let whole = whole.parse().map_or_else(|_| whole.to_owned(), crate::money::grouped);
+        format!("{whole}{rest}{}", self.suffix)
+    }
+
+    /// A mark on the axis: as short as it can be.
+    fn mark(self, value: f64) -> String {
+        Self { decimals: 0, ..self }.write(value)
+    }
+}
+
 impl Frame {
     fn of(screen: Screen) -> Self {
         match screen {
@@ -74,6 +137,12 @@ impl Frame {
                 Self { width: 340.0, height: 300.0, left: 44.0, right: 330.0, top: 22.0, bottom: 244.0 }
             }
         }
+    }
+
+    /// Moves the plot to the right if the marks of its vertical axis need more room than they have.
+    fn with_room_for(self, longest: &str) -> Self {
+        let width = longest.chars().map(|_| LETTER_WIDTH).sum::<f64>() + 2.0 * MARK_GAP;
+        Self { left: self.left.max(rounded(width)), ..self }
     }
 
     fn x(&self, share: f64) -> f64 {
@@ -87,37 +156,39 @@ impl Frame {
 
 impl LineChart {
     /// Draws the series for a screen. The vertical axis ends at a round number above the highest value.
-    pub(crate) fn draw(screen: Screen, title: &str, x_title: &str, series: &[Series]) -> Self {
-        let frame = Frame::of(screen);
+    pub(crate) fn draw(screen: Screen, title: &str, x: &Axis, y: Unit, series: &[Series]) -> Self {
         let highest = series.iter().flat_map(|line| &line.points).map(|&(_, y)| y).fold(0.0, f64::max);
         let step = round_step(highest);
         let steps = (highest / step).ceil().max(1.0);
         let top = step * steps;
+        let frame = Frame::of(screen).with_room_for(&y.mark(top));
         let every = if screen == Screen::Phone { 2 } else { 1 };
         Self {
             frame,
             title: title.to_owned(),
-            x_title: x_title.to_owned(),
-            x_ticks: (0..=9)
-                .filter(|tenth| tenth % every == 0)
-                .map(|tenth| Tick { at: frame.x(f64::from(tenth) / 9.0), label: format!("{} %", tenth * 10) })
+            x_title: x.title.clone(),
+            x_ticks: x
+                .marks
+                .iter()
+                .step_by(every)
+                .map(|mark| Tick { at: frame.x(mark / x.end), label: format!("{mark}{}", x.unit) })
                 .collect(),
             y_ticks: (0_u8..)
                 .map(f64::from)
                 .take_while(|&count| count <= steps)
-                .map(|count| Tick { at: frame.y(count / steps), label: format!("{} %", step * count) })
+                .map(|count| Tick { at: frame.y(count / steps), label: y.mark(step * count) })
                 .collect(),
-            lines: series.iter().map(|series| Line::draw(&frame, top, series)).collect(),
+            lines: series.iter().map(|series| Line::draw(&frame, x, (y, top), series)).collect(),
         }
     }
 }
 
 impl Line {
-    fn draw(frame: &Frame, top: f64, series: &Series) -> Self {
+    fn draw(frame: &Frame, axis: &Axis, (unit, top): (Unit, f64), series: &Series) -> Self {
         let place = |&(x, y): &(f64, f64)| Dot {
-            x: frame.x(x / 90.0),
+            x: frame.x(x / axis.end),
             y: frame.y(y / top),
-            text: format!("{}: {x} % → {y:.1} %", series.name),
+            text: format!("{}: {x}{} → {}", series.name, axis.unit, unit.write(y)),
         };
         let dots: Vec<Dot> = series.points.iter().map(place).collect();
         let path = dots
@@ -125,17 +196,26 @@ impl Line {
             .enumerate()
             .map(|(index, dot)| format!("{}{} {}", if index == 0 { 'M' } else { 'L' }, dot.x, dot.y))
             .collect();
-        let label = Self::label(frame, &dots, series);
+        let label = Self::label(frame, &dots, unit, series);
         Self { name: series.name.clone(), class: series.class, path, dots, label }
     }
 
-    /// The value at the right end, written beside its dot.
-    fn label(frame: &Frame, dots: &[Dot], series: &Series) -> Dot {
+    /// The value at the right end, written above the dots that its words cover.
+    fn label(frame: &Frame, dots: &[Dot], unit: Unit, series: &Series) -> Dot {
         let value = series.points.last().map_or(0.0, |&(_, y)| y);
-        let (x, y) = dots.last().map_or((frame.right, frame.bottom), |dot| (dot.x, dot.y));
-        Dot { x: x - 10.0, y: y - 8.0, text: format!("{}: {value:.1} %", series.name) }
+        let x = dots.last().map_or(frame.right, |dot| dot.x);
+        let covered = dots.iter().filter(|dot| dot.x > x - LABEL_WIDTH).map(|dot| dot.y);
+        let y = covered.fold(frame.bottom, f64::min);
+        Dot { x: x - 10.0, y: y - 8.0, text: format!("{}: {}", series.name, unit.write(value)) }
     }
 }
+
+/// The widest letter of a mark on an axis, and what stands between it and the plot.
+const LETTER_WIDTH: f64 = 7.2;
+const MARK_GAP: f64 = 8.0;
+
+/// About as wide as a label is.
+const LABEL_WIDTH: f64 = 120.0;
 
 /// The distance between marks: 1, 2 or 5 times a power of ten, so that there are at most six.
 fn round_step(highest: f64) -> f64 {
@@ -213,9 +293,22 @@ mod tests {
     #[test]
     fn a_flat_line_lies_on_the_axis() {
         let series = Series { name: "after".into(), class: "after", points: vec![(0.0, 0.0), (90.0, 0.0)] };
-        let chart = LineChart::draw(Screen::Wide, "t", "x", &[series]);
+        let chart = LineChart::draw(Screen::Wide, "t", &Axis::percent("x"), PERCENT, &[series]);
         assert!(chart.lines[0].dots.iter().all(|dot| dot.y == chart.frame.bottom));
         assert_eq!(chart.lines[0].path, "M56 284L740 284");
+    }
+
+    #[test]
+    fn marks_have_room_however_long_they_are() {
+        let left = |highest: f64, unit: Unit| {
+            let series = Series { name: "s".into(), class: "after", points: vec![(0.0, highest)] };
+            let chart = LineChart::draw(Screen::Phone, "t", &Axis::hours("x", 24), unit, &[series]);
+            (chart.frame.left, chart.lines[0].dots[0].x)
+        };
+        assert_eq!(left(7.0, COUNT), (44.0, 44.0));
+        let (million, dot) = left(1_000_000.0, COUNT);
+        assert!(million > 76.0 && dot == million, "{million} {dot}");
+        assert!(left(696.0, MEBIBYTES).0 > 60.0);
     }
 
     #[test]

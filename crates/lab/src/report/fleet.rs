@@ -1,22 +1,23 @@
-//! The fleet's page: two sums, one table, and overcharge against loss.
+//! The fleet's chapter: two sums, one table, and overcharge against loss.
 
 use askama::Template;
 
 use super::{
-    chart::{LineChart, Screen, Series},
-    now, rendered,
+    Chapter, Headline,
+    chart::{Axis, LineChart, PERCENT, Screen, Series},
+    rendered,
 };
 use crate::{
     Lang,
     fleet::{Figures, Options, Sweep, World, percent_of},
+    lang::{ATTEMPTS, ORDERS},
     money::{dollars, grouped},
 };
 
 #[derive(Template)]
 #[template(path = "fleet.html")]
-struct Page {
+struct Body {
     lang: Lang,
-    headline: String,
     lead: String,
     cards: Vec<Card>,
     lines: Vec<Line>,
@@ -24,7 +25,6 @@ struct Page {
     method: String,
     command: String,
     python: String,
-    made_at: String,
 }
 
 struct Card {
@@ -55,11 +55,10 @@ struct SweepPart {
     rows: Vec<[String; 5]>,
 }
 
-/// The page of one fleet; with a sweep, also the chart of overcharge against loss.
-pub fn fleet(options: &Options, figures: &Figures, sweep: Option<&Sweep>, lang: Lang) -> String {
-    rendered(&Page {
+/// The chapter of one fleet; with a sweep, also the chart of overcharge against loss.
+pub fn fleet(options: &Options, figures: &Figures, sweep: Option<&Sweep>, lang: Lang) -> Chapter {
+    let body = Body {
         lang,
-        headline: headline(figures, lang),
         lead: lead(figures, lang),
         cards: cards(figures, lang),
         lines: lines(figures, lang),
@@ -67,8 +66,9 @@ pub fn fleet(options: &Options, figures: &Figures, sweep: Option<&Sweep>, lang: 
         method: method(figures, lang),
         command: options.command(),
         python: python(figures),
-        made_at: now(),
-    })
+    };
+    let headline = Headline { says: headline(figures, lang), held: figures.passed() };
+    Chapter::new("unavez lab fleet", headline, &body, lang)
 }
 
 fn headline(figures: &Figures, lang: Lang) -> String {
@@ -99,16 +99,17 @@ fn headline(figures: &Figures, lang: Lang) -> String {
 }
 
 fn lead(figures: &Figures, lang: Lang) -> String {
-    let (orders, total) = (grouped(u64::from(figures.orders)), dollars(figures.intent.total));
-    let (loss, attempts) = (percent_of(figures.loss.share()), figures.attempts);
+    let (orders, total) = (ORDERS.count(u64::from(figures.orders), lang), dollars(figures.intent.total));
+    let loss = percent_of(figures.loss.share());
+    let attempts = ATTEMPTS.count(u64::from(figures.attempts), lang);
     lang.say(
         format!(
-            "{orders} orders worth {total} were charged over a network that loses {loss} of the responses, each with up \
-             to {attempts} attempts. A lost response means that the server has done the work and the client cannot know."
+            "{orders} worth {total} to be charged over a network that loses {loss} of the responses, each with up to \
+             {attempts}. A lost response means that the server has done the work and the client cannot know."
         ),
         format!(
-            "{orders} pedidos por {total} se cobraron por una red que pierde el {loss} de las respuestas, cada uno con \
-             hasta {attempts} intentos. Una respuesta perdida significa que el servidor hizo el trabajo y el cliente no \
+            "{orders} por {total} para cobrar por una red que pierde el {loss} de las respuestas, cada uno con hasta \
+             {attempts}. Una respuesta perdida significa que el servidor hizo el trabajo y el cliente no \
              puede saberlo."
         ),
     )
@@ -202,16 +203,18 @@ impl SweepPart {
             "Cobrado de más en % de lo pedido, según la pérdida",
         );
         let x_title = lang.say("responses lost", "respuestas perdidas");
-        let draw = |screen| rendered(&LineChart::draw(screen, title, x_title, &series));
-        let orders = grouped(u64::from(sweep.orders));
+        let draw =
+            |screen| rendered(&LineChart::draw(screen, title, &Axis::percent(x_title), PERCENT, &series));
+        let orders = ORDERS.count(u64::from(sweep.orders), lang);
+        let attempts = ATTEMPTS.count(u64::from(figures.attempts), lang);
         Self {
             about: lang.say(
                 "The worse the network, the more a server without memory takes. The idempotent one stays at zero.".to_owned(),
                 "Cuanto peor la red, más cobra un servidor sin memoria. El idempotente se queda en cero.".to_owned(),
             ),
             caption: lang.say(
-                format!("Each point is a run of its own with {orders} orders, seed {}, up to {} attempts.", figures.seed, figures.attempts),
-                format!("Cada punto es una ejecución propia con {orders} pedidos, semilla {}, hasta {} intentos.", figures.seed, figures.attempts),
+                format!("Each point is a run of its own with {orders}, seed {}, up to {attempts}.", figures.seed),
+                format!("Cada punto es una ejecución propia con {orders}, semilla {}, hasta {attempts}.", figures.seed),
             ),
             wide: draw(Screen::Wide),
             phone: draw(Screen::Phone),

@@ -73,8 +73,10 @@ impl Running {
 
 /// A folder for a server's files, gone when it is dropped.
 pub(crate) fn throw_away_folder() -> Result<TempDir, Error> {
-    tempfile::Builder::new()
-        .prefix("unavez-lab-")
-        .tempdir()
-        .map_err(|error| Error::unreachable(format!("no folder for a private server's files: {error}")))
+    tempfile::Builder::new().prefix("unavez-lab-").tempdir().map_err(|error| {
+        Error::unreachable((
+            format!("no folder for a private server's files: {error}"),
+            format!("no hay carpeta para los archivos de un servidor propio: {error}"),
+        ))
+    })
 }

@@ -3,12 +3,13 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use tempfile::TempDir;
-use unavez_core::identity::Tenant;
+use unavez_core::{identity::Tenant, timing::Timings};
 use unavez_payments::{
     Payments as Service, Settings,
     auth::{self, Roles},
 };
 use unavez_store::{
+    Store,
     clock::{Clock, ManualClock},
     sqlite::{Location, Options},
 };
@@ -22,19 +23,30 @@ pub(crate) struct Payments {
     running: Running,
     folder: TempDir,
     settings: Settings,
-    abroad: Option<AtABank>,
+    place: Place,
 }
 
-/// A bank that the service charges at, and the clock of both.
-struct AtABank {
-    bank: Arc<Bank>,
-    clock: ManualClock,
+/// Where the service charges, and whose clock it goes by.
+#[derive(Default)]
+struct Place {
+    /// An acquirer that a test holds in its hands; without it, the ledger is the whole effect.
+    bank: Option<Arc<Bank>>,
+    /// A clock that stands still until it is told otherwise; without it, the machine's.
+    clock: Option<ManualClock>,
 }
 
 impl Payments {
     /// Starts it with the settings a fresh `unavez serve` has.
     pub(crate) async fn start() -> Result<Self, Error> {
-        Self::start_in(throw_away_folder()?, Settings::default()).await
+        Self::start_in(throw_away_folder()?, Settings::default(), Place::default()).await
+    }
+
+    /// Starts it with another TTL, on a clock that stands still until it is told otherwise.
+    pub(crate) async fn start_with_ttl(response_ttl: Duration) -> Result<Self, Error> {
+        let timings = Timings { response_ttl, ..Timings::default() };
+        let settings = Settings { timings, ..Settings::default() };
+        let place = Place { bank: None, clock: Some(ManualClock::new()) };
+        Self::start_in(throw_away_folder()?, settings, place).await
     }
 
     /// Starts it with the API keys of two tenants; returns a key of each.
@@ -45,34 +57,40 @@ impl Payments {
         let api_keys_file = folder.path().join("api-keys");
         fs::write(&api_keys_file, format!("{one_line}\n{other_line}\n"))?;
         let settings = Settings { api_keys_file: Some(api_keys_file), ..Settings::default() };
-        Ok((Self::start_in(folder, settings).await?, one, other))
+        Ok((Self::start_in(folder, settings, Place::default()).await?, one, other))
     }
 
     /// Starts it with an acquirer that a test holds in its hands, on a clock that stands still until it is told otherwise.
     pub(crate) async fn start_at_a_bank() -> Result<Self, Error> {
-        let (folder, settings, clock) = (throw_away_folder()?, Settings::default(), ManualClock::new());
-        let abroad = AtABank { bank: Bank::open(&clock).await?, clock };
-        let service = abroad.open(folder.path(), &settings).await?;
-        let running = Running::serve(service.router()).await?;
-        Ok(Self { service, running, folder, settings, abroad: Some(abroad) })
+        let clock = ManualClock::new();
+        let place = Place { bank: Some(Bank::open(&clock).await?), clock: Some(clock) };
+        Self::start_in(throw_away_folder()?, Settings::default(), place).await
     }
 
-    async fn start_in(folder: TempDir, settings: Settings) -> Result<Self, Error> {
-        let service = open(folder.path(), &settings).await?;
+    async fn start_in(folder: TempDir, settings: Settings, place: Place) -> Result<Self, Error> {
+        let service = place.open(folder.path(), &settings).await?;
         let running = Running::serve(service.router()).await?;
-        Ok(Self { service, running, folder, settings, abroad: None })
+        Ok(Self { service, running, folder, settings, place })
     }
 
     /// The bank, if it charges at one.
     pub(crate) fn bank(&self) -> Option<&Bank> {
-        self.abroad.as_ref().map(|abroad| &*abroad.bank)
+        self.place.bank.as_deref()
     }
 
-    /// Moves the clock of the service and its bank; without a bank it is the machine's.
+    /// Moves the clock of the service and its bank, unless it is the machine's.
     pub(crate) fn pass(&self, time: Duration) {
-        if let Some(abroad) = &self.abroad {
-            abroad.clock.advance(time);
+        if let Some(clock) = &self.place.clock {
+            clock.advance(time);
         }
+    }
+
+    /// Deletes what has expired now, and not when the night shift next looks around.
+    pub(crate) async fn purge(&self) -> Result<(), Error> {
+        let purged = self.service.store().purge(usize::MAX).await;
+        purged
+            .map(drop)
+            .map_err(|error| Error::broken(format!("purging a private payments service: {error}")))
     }
 
     pub(crate) fn running(&self) -> &Running {
@@ -83,10 +101,7 @@ impl Payments {
     pub(crate) async fn restart(&mut self) -> Result<(), Error> {
         self.running.stop().await;
         self.service.close().await;
-        self.service = match &self.abroad {
-            Some(abroad) => abroad.open(self.folder.path(), &self.settings).await?,
-            None => open(self.folder.path(), &self.settings).await?,
-        };
+        self.service = self.place.open(self.folder.path(), &self.settings).await?;
         self.running = Running::serve(self.service.router()).await?;
         Ok(())
     }
@@ -94,28 +109,26 @@ impl Payments {
     pub(crate) async fn stop(mut self) {
         self.running.stop().await;
         self.service.close().await;
-        if let Some(abroad) = &self.abroad {
-            abroad.bank.close().await;
+        if let Some(bank) = &self.place.bank {
+            bank.close().await;
         }
     }
 }
 
-impl AtABank {
+impl Place {
+    /// Opens the service's database in a folder.
     async fn open(&self, folder: &Path, settings: &Settings) -> Result<Service, Error> {
-        let clock = Arc::new(self.clock.clone()) as Arc<dyn Clock>;
-        let options = Options { clock: Some(clock), ..Options::default() };
+        let clock = self.clock.clone().map(|clock| Arc::new(clock) as Arc<dyn Clock>);
+        let options = Options { clock, ..Options::default() };
         let location = Location::File(folder.join("unavez.db"));
-        Service::open_with(location, options, settings.clone(), Arc::clone(&self.bank) as _)
-            .await
-            .map_err(|error| Error::broken(format!("a private payments service: {error}")))
+        let opened = match &self.bank {
+            Some(bank) => {
+                Service::open_with(location, options, settings.clone(), Arc::clone(bank) as _).await
+            }
+            None => Service::open(location, options, settings.clone()).await,
+        };
+        opened.map_err(|error| Error::broken(format!("a private payments service: {error}")))
     }
-}
-
-/// Opens the service's database in a folder.
-pub(super) async fn open(folder: &Path, settings: &Settings) -> Result<Service, Error> {
-    Service::open(Location::File(folder.join("unavez.db")), Options::default(), settings.clone())
-        .await
-        .map_err(|error| Error::broken(format!("a private payments service: {error}")))
 }
 
 fn tenant(name: &str) -> Tenant {

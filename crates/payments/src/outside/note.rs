@@ -1,9 +1,12 @@
 //! Writing down what happened: events of operations, and anomalies.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
 use unavez_core::identity::RecordId;
 use unavez_core::record::Record;
 use unavez_core::time::Time;
+use unavez_store::sqlite::WriteTx;
 
 use super::Outside;
 use super::check::Mismatch;
@@ -164,27 +167,33 @@ impl Outside {
         self.happened_in(connection, operation.row, now, happened)
     }
 
-    /// Keeps what does not fit together, counts it and says so aloud; once for each finding.
+    /// Keeps what does not fit together, counts it and says so aloud; once for each finding, when it is committed.
     pub(super) fn anomaly_in(
         &self,
-        connection: &Connection,
+        tx: &WriteTx<'_>,
         anomaly: &NewAnomaly<'_>,
         now: Time,
     ) -> rusqlite::Result<Noted> {
-        if anomalies::write(connection, anomaly, now)? == Noted::Before {
+        if anomalies::write(tx, anomaly, now)? == Noted::Before {
             return Ok(Noted::Before);
         }
+        let metrics = Arc::clone(&self.metrics);
+        let (reason, heard) = (anomaly.reason, anomaly.heard);
         let operation = anomaly.operation.map(RecordId::operation_id).map(|id| id.to_string());
-        tracing::error!(
-            reason = anomaly.reason.as_str(),
-            operation_id = operation.as_deref(),
-            heard = anomaly.heard.as_str(),
-            event = anomaly.event,
-            detail = anomaly.detail,
-            proposal = anomaly.proposal,
-            "anomaly: a person has to look"
-        );
-        self.metrics.anomaly(anomaly.reason);
+        let [event, proposal] = [anomaly.event, anomaly.proposal].map(|text| text.map(str::to_owned));
+        let detail = anomaly.detail.to_owned();
+        tx.when_committed(move || {
+            tracing::error!(
+                reason = reason.as_str(),
+                operation_id = operation.as_deref(),
+                heard = heard.as_str(),
+                event,
+                detail,
+                proposal,
+                "anomaly: a person has to look"
+            );
+            metrics.anomaly(reason);
+        });
         Ok(Noted::New)
     }
 
@@ -192,23 +201,23 @@ impl Outside {
     /// operation, the operation's row remembers that, and nothing is sent for it any more.
     pub(super) fn mismatch_in(
         &self,
-        connection: &Connection,
+        tx: &WriteTx<'_>,
         operation: &Operation,
         now: Time,
         hearing: Hearing<'_>,
         mismatch: &Mismatch,
     ) -> rusqlite::Result<()> {
-        self.heard_in(connection, operation, now, hearing, &mismatch.detail)?;
+        self.heard_in(tx, operation, now, hearing, &mismatch.detail)?;
         if mismatch.is_sighting {
-            operations::sight(connection, operation.row)?;
+            operations::sight(tx, operation.row)?;
         }
-        self.finding_in(connection, operation, now, hearing, (mismatch.reason, &mismatch.detail), None)
+        self.finding_in(tx, operation, now, hearing, (mismatch.reason, &mismatch.detail), None)
     }
 
     /// A truth against a final state (P27).
     pub(super) fn contradiction_in(
         &self,
-        connection: &Connection,
+        tx: &WriteTx<'_>,
         operation: &Operation,
         now: Time,
         hearing: Hearing<'_>,
@@ -222,13 +231,13 @@ impl Outside {
             caller: Some(self.acquirer.account().as_str()),
             detail: Some(detail),
         };
-        self.happened_in(connection, operation.row, now, happened)?;
-        self.finding_in(connection, operation, now, hearing, (reason, detail), Some(proposal))
+        self.happened_in(tx, operation.row, now, happened)?;
+        self.finding_in(tx, operation, now, hearing, (reason, detail), Some(proposal))
     }
 
     fn finding_in(
         &self,
-        connection: &Connection,
+        tx: &WriteTx<'_>,
         operation: &Operation,
         now: Time,
         hearing: Hearing<'_>,
@@ -244,6 +253,6 @@ impl Outside {
             detail,
             proposal,
         };
-        self.anomaly_in(connection, &anomaly, now).map(drop)
+        self.anomaly_in(tx, &anomaly, now).map(drop)
     }
 }

@@ -212,7 +212,12 @@ impl<'a> WriteTx<'a> {
         let (written, mark) = (self.connection.total_changes(), self.pending.borrow().mark());
         let has_written =
             || self.connection.total_changes() != written || self.pending.borrow().mark() != mark;
-        match catch_unwind(AssertUnwindSafe(work)) {
+        let hooks = self.hooks.borrow().len();
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        if !matches!(outcome, Ok(Ok(_))) {
+            self.hooks.borrow_mut().truncate(hooks);
+        }
+        match outcome {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(refusal)) if has_written() => Err(Undone::Not(Some(refusal))),
             Ok(Err(refusal)) => Err(Undone::Refused(refusal)),

@@ -125,6 +125,23 @@ async fn what_follows_a_commit_does_not_follow_work_that_is_undone() {
     };
     store.transaction(visit_and_tell(1, false)).await.unwrap();
     assert_eq!(told.load(Ordering::SeqCst), 1);
+    let tell_and_refuse = {
+        let told = Arc::clone(&told);
+        move |tx: &WriteTx<'_>| {
+            let told = Arc::clone(&told);
+            tx.when_committed(move || {
+                told.fetch_add(1, Ordering::SeqCst);
+            });
+            Err::<(), _>("refused")
+        }
+    };
+    // In one batch with work that is committed.
+    let (refused, done) = tokio::join!(
+        store.repeatable_transaction(tell_and_refuse),
+        store.transaction(visit_and_tell(3, false))
+    );
+    assert!(refused.is_err() && done.is_ok());
+    assert_eq!(told.swap(1, Ordering::SeqCst), 2, "of two, one was committed");
     store.transaction(visit_and_tell(2, true)).await.unwrap_err();
     store.repeatable_transaction(visit_and_tell(2, true)).await.unwrap_err();
     assert_eq!(told.load(Ordering::SeqCst), 1, "nothing was committed");
