@@ -39,6 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("example-acquirer-minimal", &["unavez-core", "unavez-payments"]),
     ("example-axum-hello", &["unavez-tower"]),
     ("example-client-only", &["unavez-client"]),
+    ("example-orders", &["unavez-client"]),
     ("example-postgres-tx", &["unavez-tower", "test-postgres"]),
     ("example-sqlite-tx", &["unavez-tower"]),
 ];
@@ -52,6 +53,8 @@ const DRIVERS: &[(&str, &[&str])] = &[
             // `Once::commit(tx, …)` takes the caller's transaction.
             "unavez-tower",
             "unavez-payments",
+            // The outbox stands in a file, and in transactions, of the caller's.
+            "unavez-client",
             // The lesson server keeps its ledger in a file of its own.
             "unavez-lab",
             "example-sqlite-tx",

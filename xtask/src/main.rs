@@ -43,6 +43,7 @@ enum Chore {
     Docs(docs::Args),
     Bench(bench::Args),
     Crash(crash::Args),
+    Orders(crash::orders::Args),
 }
 
 fn main() -> ExitCode {
@@ -65,5 +66,6 @@ fn run(chore: Chore) -> Result<(), Failure> {
         Chore::Docs(args) => docs::run(&workspace, &args),
         Chore::Bench(args) => bench::run(&workspace, &args),
         Chore::Crash(args) => crash::run(&workspace, &args),
+        Chore::Orders(args) => crash::orders::run(&workspace, &args),
     }
 }

@@ -96,6 +96,14 @@ impl<T: Transport> Client<T> {
     }
 }
 
+#[cfg(feature = "outbox")]
+impl<T> Client<T> {
+    /// Uniform over all of `u64`.
+    pub(crate) fn random(&self) -> u64 {
+        self.shared.random.bits()
+    }
+}
+
 impl<T> Clone for Client<T> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }

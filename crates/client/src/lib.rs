@@ -20,7 +20,8 @@
 //! - Another layer that repeats requests: a proxy, a mesh, an SDK inside the inner service. It knows no key and no budget.
 //! - A preset that does not fit the server: [`Preset::recorded`] decides which answers end an operation.
 //! - Operations that are made anew after a restart instead of being stored: their random key is gone. Derive the key, or
-//!   store the operation before the first attempt ([`Operation::into_parts`]).
+//!   store the operation before the first attempt: in the outbox (feature `outbox`), or yourself
+//!   ([`Operation::into_parts`]).
 //! - A host that is only sent operations without a key: once open, its breaker finds nothing it may probe with.
 //!
 //! # Example
@@ -54,6 +55,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "outbox")]
+pub mod outbox;
 pub mod preset;
 
 mod client;

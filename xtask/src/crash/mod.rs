@@ -15,10 +15,12 @@
 //! 6. A lane's draws follow from the seed alone. What the machine makes of them does not, so a failure names the command
 //!    and not a promise.
 
+mod asking;
 mod audit;
 mod deed;
 mod dice;
 mod late;
+pub(crate) mod orders;
 mod plan;
 mod process;
 mod proxy;
@@ -117,19 +119,16 @@ fn names_the_variable(binary: &[u8]) -> bool {
     binary.windows(process::CRASH_AT.len()).any(|bytes| bytes == process::CRASH_AT.as_bytes())
 }
 
-/// With the same features as the gate's tests, whose build it therefore shares.
 fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
-    let mut build = workspace.cargo(&[
-        "build",
-        "--quiet",
-        "--locked",
-        "--workspace",
-        "--all-features",
-        "--bin",
-        "unavez",
-    ]);
-    shell::run(&mut build)?;
-    Ok(workspace.target.join("debug/unavez"))
+    let [binary] = build_all(workspace, ["unavez"])?;
+    Ok(binary)
+}
+
+/// With the same features as the gate's tests, whose build it therefore shares.
+fn build_all<const N: usize>(workspace: &Workspace, names: [&str; N]) -> Result<[PathBuf; N], Failure> {
+    let mut build = workspace.cargo(&["build", "--quiet", "--locked", "--workspace", "--all-features"]);
+    shell::run(build.args(names.iter().flat_map(|name| ["--bin", name])))?;
+    Ok(names.map(|name| workspace.target.join("debug").join(name)))
 }
 
 /// The rounds of one lane, one after the other, in one world.

@@ -1,4 +1,4 @@
-//! The two programs under test: started on a port that stays theirs, killed, and started again.
+//! The programs under test: started on a port that stays theirs, killed, and started again.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -31,9 +31,11 @@ pub(crate) struct Process {
 pub(crate) struct Program {
     pub(crate) binary: PathBuf,
     pub(crate) folder: PathBuf,
-    pub(crate) subcommand: &'static str,
+    /// For its log, and for people.
+    pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
-    pub(crate) flags: Vec<String>,
+    /// All but where it listens.
+    pub(crate) arguments: Vec<String>,
 }
 
 /// How a process was found.
@@ -108,7 +110,7 @@ impl Drop for Process {
 
 impl Program {
     fn log(&self) -> PathBuf {
-        self.folder.join(format!("{}.log", self.subcommand))
+        self.folder.join(format!("{}.log", self.name))
     }
 
     fn spawn(&self, crash_at: Option<&str>) -> Result<Child, Failure> {
@@ -124,8 +126,8 @@ impl Program {
             command.env(CRASH_AT, crash_at);
         }
         let mut child = command
-            .args([self.subcommand, "--listen", &self.address.to_string()])
-            .args(&self.flags)
+            .args(&self.arguments)
+            .args(["--listen", &self.address.to_string()])
             .current_dir(&self.folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -137,7 +139,7 @@ impl Program {
             Err(said) => {
                 child.kill().ok();
                 child.wait().ok();
-                Err(Failure::lacking(format!("unavez {} is not ready: {said:?}", self.subcommand)))
+                Err(Failure::lacking(format!("{} is not ready: {said:?}", self.name)))
             }
         }
     }
@@ -180,7 +182,7 @@ pub(crate) fn free_address() -> Result<SocketAddr, Failure> {
 
 /// The binary, out of the way of whoever builds the next one meanwhile.
 pub(crate) fn copy_of(binary: &Path, folder: &Path) -> Result<PathBuf, Failure> {
-    let copy = folder.join("unavez");
+    let copy = folder.join(binary.file_name().expect("a binary has a name"));
     std::fs::copy(binary, &copy).map_err(|error| Failure::file("copy", binary, &error))?;
     Ok(copy)
 }

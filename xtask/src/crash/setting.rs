@@ -59,10 +59,10 @@ impl Network {
 }
 
 /// An attempt has a second and a quarter, of which the acquirer may take the half.
-pub(super) fn serve_flags(terms: Terms, acquirer: SocketAddr) -> Vec<String> {
+pub(super) fn serve_arguments(terms: Terms, acquirer: SocketAddr) -> Vec<String> {
     let visibility_delay = format!("{}ms", terms.visibility_delay.as_millis());
     let acquirer = format!("http://{acquirer}");
-    [
+    let flags = [
         ["--store", "sqlite:unavez.db"],
         ["--realm", "crash"],
         ["--acquirer", &acquirer],
@@ -72,25 +72,23 @@ pub(super) fn serve_flags(terms: Terms, acquirer: SocketAddr) -> Vec<String> {
         ["--acquirer-timeout", "600ms"],
         ["--visibility-delay", &visibility_delay],
         ["--log", "warn"],
-    ]
-    .concat()
-    .into_iter()
-    .map(str::to_owned)
-    .collect()
+    ];
+    arguments("serve", &flags)
 }
 
-pub(super) fn acquirer_flags(terms: Terms, serve: SocketAddr) -> Vec<String> {
+pub(super) fn acquirer_arguments(terms: Terms, serve: SocketAddr) -> Vec<String> {
     let webhook_url = format!("http://{serve}/v1/webhooks/acquirer");
-    [
+    let flags = [
         ["--store", "sqlite:acquirer.db"],
         ["--webhook-url", &webhook_url],
         ["--webhook-secret-file", "webhook-secret"],
         ["--dedupe", terms.dedupe],
         ["--latency", "5ms"],
         ["--log", "warn"],
-    ]
-    .concat()
-    .into_iter()
-    .map(str::to_owned)
-    .collect()
+    ];
+    arguments("acquirer", &flags)
+}
+
+fn arguments(subcommand: &str, flags: &[[&str; 2]]) -> Vec<String> {
+    [subcommand].into_iter().chain(flags.iter().flatten().copied()).map(str::to_owned).collect()
 }

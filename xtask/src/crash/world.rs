@@ -8,19 +8,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::asking::{self, BETWEEN_TRIES, PATIENCE, patiently};
 use super::audit::{self, Seen};
 use super::deed::{Deed, Operation};
 use super::plan::{Blow, Plan, Victim, When, Wish};
 use super::process::{Found, Process, Program, copy_of, pause};
-use super::setting::{Network, Terms, WEBHOOK_SECRET, acquirer_flags, serve_flags};
+use super::setting::{Network, Terms, WEBHOOK_SECRET, acquirer_arguments, serve_arguments};
 use crate::failure::Failure;
 use crate::wire::{self, Message};
-
-/// As much as a round may take. Far beyond what it does: it ends a round that has no end, and decides none.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Between two tries of what is open.
-const BETWEEN_TRIES: Duration = Duration::from_millis(150);
 
 /// How long the service may take to find the end of what nobody repeats, and the acquirer executed.
 const ALONE_MAX: Duration = Duration::from_secs(30);
@@ -55,13 +50,13 @@ impl World {
         let secret = folder.path().join("webhook-secret");
         std::fs::write(&secret, format!("{WEBHOOK_SECRET}\n"))
             .map_err(|error| Failure::file("write", &secret, &error))?;
-        let program = |subcommand, address, flags: Vec<String>| {
+        let program = |name, address, arguments: Vec<String>| {
             let (binary, folder) = (binary.clone(), folder.path().to_path_buf());
-            Process::new(Program { binary, folder, subcommand, address, flags })
+            Process::new(Program { binary, folder, name, address, arguments })
         };
         let mut world = Self {
-            serve: program("serve", network.serve, serve_flags(terms, network.acquirer_seen())),
-            acquirer: program("acquirer", network.acquirer, acquirer_flags(terms, network.serve_seen())),
+            serve: program("serve", network.serve, serve_arguments(terms, network.acquirer_seen())),
+            acquirer: program("acquirer", network.acquirer, acquirer_arguments(terms, network.serve_seen())),
             operations: Vec::new(),
             authorized: Vec::new(),
             captured: Vec::new(),
@@ -318,25 +313,11 @@ impl World {
     }
 
     fn all_executions(&self) -> Result<Vec<Value>, Failure> {
-        let (mut rows, mut after) = (Vec::new(), String::new());
-        loop {
-            let page = self.ask(self.acquirer.address(), &format!("/operations?limit=100{after}"))?;
-            rows.extend(page["data"].as_array().into_iter().flatten().cloned());
-            match page["next"].as_str() {
-                Some(next) => after = format!("&after={next}"),
-                None => return Ok(rows),
-            }
-        }
+        asking::all_executions(self.acquirer.address()).map_err(|what| self.fault(what))
     }
 
-    /// Asks until there is an answer: a busy machine is no fault.
     fn ask(&self, address: SocketAddr, path: &str) -> Result<Value, Failure> {
-        let answer = patiently(|| wire::get(address, path).ok());
-        match answer {
-            Some(answer) if answer.status() == 200 => Ok(answer.json()),
-            Some(answer) => Err(self.fault(format!("{path}: {}", answer.shown()))),
-            None => Err(self.fault(format!("{path}: no answer"))),
-        }
+        asking::ask(address, path).map_err(|what| self.fault(what))
     }
 
     /// What later rounds can do something with.
@@ -394,16 +375,4 @@ impl World {
 
 fn send(address: SocketAddr, operation: &Operation) -> Option<Message> {
     wire::post(address, &operation.path, &operation.key, &operation.body).ok()
-}
-
-/// Tries until there is an answer that is not 503, for a while; the last one.
-fn patiently(ask: impl Fn() -> Option<Message>) -> Option<Message> {
-    let began = Instant::now();
-    loop {
-        match ask() {
-            Some(answer) if answer.status() != 503 => return Some(answer),
-            last if began.elapsed() > PATIENCE => return last,
-            _ => pause(BETWEEN_TRIES),
-        }
-    }
 }

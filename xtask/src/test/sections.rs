@@ -52,6 +52,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     section("accept", "the promises hold on the released binary", Gate::Whole, accept),
     section("break", "each piece removed is missed by the right test", Gate::Whole, break_on_purpose),
     section("crash", "killed anywhere, both books say the same", Gate::Whole, killed_anywhere),
+    section("orders", "a shop killed at random charges each order once", Gate::Whole, killed_shop),
 ];
 
 type Run = fn(&Workspace, &mut Tally) -> Result<(), Failure>;
@@ -63,8 +64,9 @@ const fn section(name: &'static str, about: &'static str, gate: Gate, run: Run) 
 /// An example longer than this is no longer read at once.
 const EXAMPLE_LINES_MAX: usize = 60;
 
-/// But for these, with the most of one file: an adapter answers every question of its trait, whoever it is for.
-const LONGER_EXAMPLES: &[(&str, usize)] = &[("examples/acquirer-minimal/", 180)];
+/// But for these, with the most of one file: an adapter answers every question of its trait, whoever it is for, and the
+/// shop is a whole service.
+const LONGER_EXAMPLES: &[(&str, usize)] = &[("examples/acquirer-minimal/", 180), ("examples/orders/", 130)];
 
 fn example_lines_max(name: &str) -> usize {
     LONGER_EXAMPLES
@@ -225,6 +227,10 @@ fn break_on_purpose(workspace: &Workspace, tally: &mut Tally) -> Result<(), Fail
 
 fn killed_anywhere(workspace: &Workspace, _: &mut Tally) -> Result<(), Failure> {
     crash::run(workspace, &crash::Args::SHORT)
+}
+
+fn killed_shop(workspace: &Workspace, _: &mut Tally) -> Result<(), Failure> {
+    crash::orders::run(workspace, &crash::orders::Args::SHORT)
 }
 
 /// Runs the released binary and compares its one JSON document with what it must say.

@@ -1,0 +1,1 @@
+select count(*) from unavez_outbox_operations where tenant = ?1 and state = 'waiting';
