@@ -80,7 +80,7 @@ mod tests {
     fn books(migrations: usize) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         connection
-            .execute_batch("create table idempotency_records (state, finished_at, expires_at)")
+            .execute_batch("create table idempotency_records (state, conclusion, finished_at, expires_at)")
             .unwrap();
         for migration in &COMPONENT.migrations[..migrations] {
             connection.execute_batch(migration.sql).unwrap();
@@ -94,7 +94,8 @@ mod tests {
                  insert into ledger_entries values (1, 1, 1, 1, 'capture', 'customer', 'merchant', 2500, 'EUR', 7);
                  insert into charge_blocks values (1, 0);
                  insert into ledger_entry_blocks values (1, 0);
-                 insert into idempotency_records values ('finished', 5, 65), ('finished', 5, 15)",
+                 insert into idempotency_records values
+                     ('finished', 'approved', 5, 65), ('finished', 'declined', 5, 15), ('finished', 'cancelled', 5, 9005)",
             )
             .unwrap();
         connection
