@@ -15,6 +15,10 @@ use crate::wire;
 /// Customers at a time.
 const CUSTOMERS: u64 = 3;
 
+/// Slower than payments settle whose answers are lost and whose service dies every second: a backlog that only grows is no
+/// fault, and would be all that is seen.
+const BETWEEN_ORDERS_MS_MAX: u64 = 1_500;
+
 /// How a payment can go: approved, declined, and the ways in which an answer is late or lost.
 const TOKENS: [&str; 6] =
     ["tok_approve", "tok_approve", "tok_decline", "tok_lost", "tok_error_after", "tok_slow_200"];
@@ -78,7 +82,7 @@ impl Customers {
                     let id = format!("o-{seed}-{number}-{}", ordered.len());
                     let order = Ordered { id, is_accepted: false, token: dice.pick(&TOKENS) };
                     ordered.push(order_one(shop, order, &mut dice)?);
-                    pause(Duration::from_millis(dice.below(150)));
+                    pause(Duration::from_millis(dice.below(BETWEEN_ORDERS_MS_MAX)));
                 }
                 Ok(ordered)
             })

@@ -29,9 +29,9 @@ use super::setting::{Network, Terms, WEBHOOK_SECRET, acquirer_arguments, serve_a
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-/// How long everything may take to be settled once nobody dies any more: the longest waits of outbox, service and lease
-/// several times over, on a busy machine.
-const SETTLED_WITHIN: Duration = Duration::from_secs(180);
+/// How long nothing at all may be settled once nobody dies any more: the longest waits of outbox, service and lease several
+/// times over, on a busy machine.
+const STALLED_MAX: Duration = Duration::from_secs(90);
 
 /// Longer than any request is on its way between two processes of one machine, however busy that is.
 const VISIBILITY_DELAY: Duration = Duration::from_millis(1_500);
@@ -159,14 +159,16 @@ impl Town {
 
     /// Waits until the shop's outbox is empty. Nobody sends anything meanwhile.
     fn settle(&self) -> Result<(), String> {
-        let began = Instant::now();
+        let (mut least, mut moved) = (u64::MAX, Instant::now());
         loop {
             let backlog = ask(self.shop(), "/backlog")?;
-            if backlog["waiting"] == 0 {
-                return Ok(());
-            }
-            if began.elapsed() > SETTLED_WITHIN {
-                return Err(format!("after {} s not settled: {backlog}", SETTLED_WITHIN.as_secs()));
+            match backlog["waiting"].as_u64() {
+                Some(0) => return Ok(()),
+                Some(waiting) if waiting < least => (least, moved) = (waiting, Instant::now()),
+                _ if moved.elapsed() > STALLED_MAX => {
+                    return Err(format!("nothing settled for {} s: {backlog}", STALLED_MAX.as_secs()));
+                }
+                _ => {}
             }
             pause(BETWEEN_TRIES);
         }
