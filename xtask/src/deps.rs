@@ -19,9 +19,9 @@ pub(crate) struct Args {}
 /// What a package of ours may use of ours. A package without a line here is refused: it needs a decision first.
 const LAYERS: &[(&str, &[&str])] = &[
     ("unavez-core", &[]),
-    ("unavez-store", &["unavez-core"]),
+    ("unavez-store", &["unavez-core", "test-postgres"]),
     ("unavez-client", &["unavez-core"]),
-    ("unavez-tower", &["unavez-core", "unavez-store"]),
+    ("unavez-tower", &["unavez-core", "unavez-store", "test-postgres"]),
     ("unavez-payments", &["unavez-core", "unavez-store", "unavez-tower"]),
     ("unavez-lab", &["unavez-core", "unavez-store", "unavez-client", "unavez-tower", "unavez-payments"]),
     (
@@ -29,29 +29,35 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["unavez-core", "unavez-store", "unavez-client", "unavez-tower", "unavez-payments", "unavez-lab"],
     ),
     // Chores and rivals share no code with what they judge.
-    ("xtask", &[]),
+    ("xtask", &["test-postgres"]),
+    ("test-postgres", &[]),
     ("contestant-bare-axum", &[]),
     ("contestant-middleware", &["unavez-tower", "contestant-bare-axum"]),
+    ("contestant-postgres-store", &["unavez-core", "unavez-store"]),
     // Examples show what one dependency is enough for.
     ("example-acquirer-minimal", &["unavez-core", "unavez-payments"]),
     ("example-axum-hello", &["unavez-tower"]),
     ("example-client-only", &["unavez-client"]),
+    ("example-postgres-tx", &["unavez-tower", "test-postgres"]),
     ("example-sqlite-tx", &["unavez-tower"]),
 ];
 
 /// A driver, and who may speak to a database directly.
-const DRIVERS: &[(&str, &[&str])] = &[(
-    "rusqlite",
-    &[
-        "unavez-store",
-        // `Once::commit(tx, …)` takes the caller's transaction.
-        "unavez-tower",
-        "unavez-payments",
-        // The lesson server keeps its ledger in a file of its own.
-        "unavez-lab",
-        "example-sqlite-tx",
-    ],
-)];
+const DRIVERS: &[(&str, &[&str])] = &[
+    (
+        "rusqlite",
+        &[
+            "unavez-store",
+            // `Once::commit(tx, …)` takes the caller's transaction.
+            "unavez-tower",
+            "unavez-payments",
+            // The lesson server keeps its ledger in a file of its own.
+            "unavez-lab",
+            "example-sqlite-tx",
+        ],
+    ),
+    ("tokio-postgres", &["unavez-store", "unavez-tower", "example-postgres-tx"]),
+];
 
 /// What must not be reachable from a package: core and store serve programs that have no HTTP at all.
 const WALLS: &[(&str, &[&str])] = &[

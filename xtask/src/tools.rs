@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// A program of the system, and the Debian package it comes in.
 struct Program {
     name: &'static str,
-    /// Arguments with which it ends well at once.
+    /// A command that ends well at once where the program is.
     probe: &'static [&'static str],
     debian: &'static str,
     needed_for: &'static str,
@@ -24,14 +24,38 @@ struct Program {
 
 /// No C compiler here, though SQLite is built from source: without one this very program would not have been linked.
 const PROGRAMS: &[Program] = &[
-    Program { name: "git", probe: &["--version"], debian: "git", needed_for: "listing the project's files" },
+    Program {
+        name: "git",
+        probe: &["git", "--version"],
+        debian: "git",
+        needed_for: "listing the project's files",
+    },
+    Program {
+        name: "postgres",
+        // Debian keeps the programs of a server out of `PATH`.
+        probe: &["sh", "-c", "ls /usr/lib/postgresql/*/bin/initdb || command -v initdb"],
+        debian: "postgresql",
+        needed_for: "the tests of the PostgreSQL store, which start servers of their own",
+    },
+    Program {
+        name: "pgbouncer",
+        probe: &["pgbouncer", "--version"],
+        debian: "pgbouncer",
+        needed_for: "the tests of the PostgreSQL store behind a pooler",
+    },
     Program {
         name: "python3",
-        probe: &["--version"],
+        probe: &["python3", "--version"],
         debian: "python3",
         needed_for: "grading the classroom's servers",
     },
 ];
+
+impl Program {
+    fn is_there(&self) -> bool {
+        self.probe.split_first().is_some_and(|(program, arguments)| shell::answers(program, arguments))
+    }
+}
 
 /// A part of the Rust toolchain that minimal installations leave out.
 const COMPONENTS: &[(&str, &str)] = &[("rustfmt", "fmt"), ("clippy", "clippy")];
@@ -73,8 +97,7 @@ pub(crate) fn nextest(workspace: &Workspace) -> Result<Command, Failure> {
 }
 
 fn provide_programs() -> Result<(), Failure> {
-    let lacking: Vec<&Program> =
-        PROGRAMS.iter().filter(|program| !shell::answers(program.name, program.probe)).collect();
+    let lacking: Vec<&Program> = PROGRAMS.iter().filter(|program| !program.is_there()).collect();
     if lacking.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,8 @@
 //! 5. Every read compares tenant and key, whatever the hash says (P4).
 //!
 //! [`memory::MemoryStore`] forgets with its process. `SqliteStore` (feature `sqlite`) keeps one file, written by one
-//! process, with group commit. Every adapter passes the same public suite, [`mod@conformance`].
+//! process, with group commit. `PostgresStore` (feature `postgres`) keeps tables that any number of processes share, with
+//! group commit in each. Every adapter passes the same public suite, [`mod@conformance`].
 
 use std::fmt;
 use std::future::Future;
@@ -23,9 +24,17 @@ use unavez_core::record::{Change, Fence, IllegalTransition, Record};
 use unavez_core::time::Time;
 
 pub mod clock;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod columns;
 pub mod conformance;
 pub mod fault;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod headers;
 pub mod memory;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod migrations;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod rules;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

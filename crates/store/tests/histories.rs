@@ -1,6 +1,6 @@
 //! Any history of calls ends the same in every store: memory, SQLite in memory, SQLite in a file, SQLite that remembers
-//! nothing, and SQLite that files its indexes all the time and is closed or killed now and then. Implementations of one
-//! table, so a difference is a fault of one of them.
+//! nothing, SQLite that files its indexes all the time and is closed or killed now and then, and PostgreSQL, opened anew
+//! now and then. Implementations of one table, so a difference is a fault of one of them.
 
 #![cfg(feature = "sqlite")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
@@ -8,6 +8,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(feature = "postgres")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +21,8 @@ use unavez_core::key::Key;
 use unavez_core::record::{AttemptTiming, Cause, Change, Claim, Exposure, Fence, Finish};
 use unavez_store::clock::{Clock, ManualClock};
 use unavez_store::memory::MemoryStore;
+#[cfg(feature = "postgres")]
+use unavez_store::postgres::{self, PostgresStore};
 use unavez_store::sqlite::{Location, Options, SqliteStore};
 use unavez_store::{Filter, Store};
 
@@ -156,7 +160,19 @@ fn change(kind: Kind, key: u8, attempt: u8, length: Duration) -> Change {
 /// A store, and how to begin it anew.
 enum Subject {
     Memory(MemoryStore),
-    Sqlite { store: SqliteStore, at: Place, clock: ManualClock, folder: tempfile::TempDir, lives: u32 },
+    Sqlite {
+        store: SqliteStore,
+        at: Place,
+        clock: ManualClock,
+        folder: tempfile::TempDir,
+        lives: u32,
+    },
+    #[cfg(feature = "postgres")]
+    Postgres {
+        store: PostgresStore,
+        url: String,
+        clock: ManualClock,
+    },
 }
 
 /// Where a SQLite store lives, and what it remembers.
@@ -196,10 +212,28 @@ impl Subject {
         match self {
             Self::Memory(store) => store,
             Self::Sqlite { store, .. } => store,
+            #[cfg(feature = "postgres")]
+            Self::Postgres { store, .. } => store,
         }
     }
 
+    #[cfg(feature = "postgres")]
+    /// One database for all histories, emptied for each: making one takes longer than most of them.
+    async fn postgres() -> Self {
+        static DATABASE: OnceLock<test_postgres::Database<'static>> = OnceLock::new();
+        let database = DATABASE.get_or_init(|| test_postgres::Server::shared().database());
+        let (url, clock) = (database.url(), ManualClock::new());
+        let store = open_postgres(&url, &clock).await;
+        database.query("truncate idempotency_records");
+        Self::Postgres { store, url, clock }
+    }
+
     async fn reopen(&mut self, ending: Ending) {
+        #[cfg(feature = "postgres")]
+        if let Self::Postgres { store, url, clock } = self {
+            // Its process ends, whichever way: what it acknowledged is the server's.
+            *store = open_postgres(url, clock).await;
+        }
         let Self::Sqlite { store, at: at @ Place::File { .. }, clock, folder, lives } = self else { return };
         match ending {
             Ending::Closed => store.close().await,
@@ -222,6 +256,13 @@ impl Subject {
         let beside = rusqlite::Connection::open(database(folder.path(), *lives)).unwrap();
         beside.query_row(sql, [], |row| row.get(0)).unwrap()
     }
+}
+
+#[cfg(feature = "postgres")]
+async fn open_postgres(url: &str, clock: &ManualClock) -> PostgresStore {
+    let clock = Some(Arc::new(clock.clone()) as _);
+    let options = postgres::Options { migrate: postgres::Migrate::Auto, clock, ..Default::default() };
+    PostgresStore::open(postgres::Location::parse(url).unwrap(), options).await.unwrap()
 }
 
 /// Everything a store says during a history and holds after it.
@@ -267,7 +308,7 @@ proptest! {
 
     #[test]
     fn p8_p11_every_store_tells_the_same_history(steps in prop::collection::vec(step(), 1..80)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let clock = ManualClock::new();
             let mut memory = Subject::Memory(MemoryStore::with_clock(Arc::new(clock.clone())));
@@ -282,6 +323,13 @@ proptest! {
                 let Subject::Sqlite { clock, .. } = &subject else { unreachable!("made just now") };
                 let clock = clock.clone();
                 assert_eq!(told(&mut subject, &clock, &steps).await, expected, "{at:?}");
+            }
+            #[cfg(feature = "postgres")]
+            {
+                let mut subject = Subject::postgres().await;
+                let Subject::Postgres { clock, .. } = &subject else { unreachable!("made just now") };
+                let clock = clock.clone();
+                assert_eq!(told(&mut subject, &clock, &steps).await, expected, "PostgreSQL");
             }
         });
     }

@@ -1,6 +1,9 @@
 //! Every store of this crate passes the public suite.
 
-#![cfg_attr(feature = "sqlite", expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do"))]
+#![cfg_attr(
+    any(feature = "postgres", feature = "sqlite"),
+    expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")
+)]
 
 use std::sync::Arc;
 
@@ -88,5 +91,81 @@ mod sqlite {
 
     mod without_recent_records {
         unavez_store::conformance!(super::forgetful());
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use std::sync::Arc;
+
+    use test_postgres::{Pooler, Server};
+    use unavez_store::clock::ManualClock;
+    use unavez_store::conformance::Subject;
+    use unavez_store::postgres::{Location, Migrate, Options, PostgresStore};
+
+    async fn open(url: &str, clock: &ManualClock) -> PostgresStore {
+        let clock = Some(Arc::new(clock.clone()) as _);
+        let options = Options { migrate: Migrate::Auto, clock, ..Options::default() };
+        PostgresStore::open(Location::parse(url).unwrap(), options).await.unwrap()
+    }
+
+    async fn subject(url: &str) -> Subject {
+        let clock = ManualClock::new();
+        let store = open(url, &clock).await;
+        Subject::new(Arc::new(store), move |by| clock.advance(by))
+    }
+
+    async fn plain() -> Subject {
+        subject(&Server::shared().database().url()).await
+    }
+
+    /// What a distributed database does to every session.
+    async fn serializable() -> Subject {
+        let settings = ["default_transaction_isolation = 'serializable'"];
+        subject(&Server::shared().database_with(&settings).url()).await
+    }
+
+    /// As a distributed database lays the records out: by the hash of their ids.
+    async fn partitioned() -> Subject {
+        let database = Server::shared().database();
+        let clock = ManualClock::new();
+        drop(open(&database.url(), &clock).await);
+        database.query(
+            "alter table idempotency_records rename to whole;
+             create table idempotency_records (like whole including all) partition by hash (id);
+             create table part_0 partition of idempotency_records for values with (modulus 3, remainder 0);
+             create table part_1 partition of idempotency_records for values with (modulus 3, remainder 1);
+             create table part_2 partition of idempotency_records for values with (modulus 3, remainder 2);
+             drop table whole",
+        );
+        subject(&database.url()).await
+    }
+
+    /// Each transaction may run in another session.
+    async fn pooled() -> Subject {
+        let pooler = Pooler::before(Server::shared().database());
+        let clock = ManualClock::new();
+        let store = open(&pooler.url(), &clock).await;
+        Subject::new(Arc::new(store), move |by| {
+            // The pooler lives as long as the store behind it.
+            let _ = &pooler;
+            clock.advance(by);
+        })
+    }
+
+    mod as_it_comes {
+        unavez_store::conformance!(super::plain());
+    }
+
+    mod serializable_by_default {
+        unavez_store::conformance!(super::serializable());
+    }
+
+    mod partitioned_by_hash {
+        unavez_store::conformance!(super::partitioned());
+    }
+
+    mod behind_a_pooler {
+        unavez_store::conformance!(super::pooled());
     }
 }

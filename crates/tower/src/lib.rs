@@ -54,7 +54,7 @@
 //! # Features
 //!
 //! `axum`: extractors, and paths as they were before nesting. `sqlite`: the SQLite store, and finishes inside its
-//! transactions. None is default, and none changes what the others do.
+//! transactions. `postgres`: the PostgreSQL store; `tokio-postgres`: finishes inside transactions of that driver. None is default, and none changes what the others do.
 //!
 //! [`transactional`]: IdempotencyLayer::transactional
 //! [`recoverable`]: IdempotencyLayer::recoverable
@@ -90,5 +90,7 @@ pub use unavez_core::seal::SealKeys;
 pub use unavez_core::timing::{Contradiction, Timings};
 pub use unavez_store::Store;
 pub use unavez_store::memory::MemoryStore;
+#[cfg(feature = "postgres")]
+pub use unavez_store::postgres::{self, PostgresStore};
 #[cfg(feature = "sqlite")]
 pub use unavez_store::sqlite::{self, SqliteStore};

@@ -23,6 +23,8 @@ use crate::engine::{Attempt, Engine};
 
 #[cfg(feature = "axum")]
 mod extract;
+#[cfg(feature = "tokio-postgres")]
+pub mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 

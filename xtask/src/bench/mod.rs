@@ -12,6 +12,7 @@
 
 mod contestant;
 mod generator;
+mod postgres;
 mod probe;
 mod race;
 mod recovery;
@@ -38,6 +39,8 @@ Examples:
   cargo xtask bench --quick
   cargo xtask bench --only bare-axum,middleware-memory --connections 64
       what the middleware costs a handler: the column \"over bare\" is its processor time
+  cargo xtask bench --postgres
+      the PostgreSQL store against the textbook's two transactions on the same server
   cargo xtask bench --recovery 100000
       how fast lost outcomes are found out, and what that costs callers meanwhile")]
 pub(crate) struct Args {
@@ -50,6 +53,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", conflicts_with_all = ["quick", "keys", "only", "check"])]
     #[arg(value_parser = clap::value_parser!(u64).range(2..))]
     recovery: Option<u64>,
+
+    /// Instead: the PostgreSQL store against the textbook's SQL in pgbench, on a server of its own
+    #[arg(long, conflicts_with_all = ["recovery", "keys", "only", "connections", "check"])]
+    postgres: bool,
 
     /// Leave out the other contestants
     #[arg(long, value_name = "NAME,NAME", value_enum, value_delimiter = ',', num_args = 1..)]
@@ -172,12 +179,16 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<(), Failure> {
             report::CHECKED_CONNECTIONS
         )));
     }
-    build(workspace)?;
+    build(workspace, args)?;
     let folder = tempfile::Builder::new()
         .prefix("bench-")
         .tempdir_in(&workspace.target)
         .map_err(|error| Failure::file("make a folder in", &workspace.target, &error))?;
     let binaries = workspace.target.join("release");
+    if args.postgres {
+        let plan = postgres::Plan { seconds: plan.seconds, runs: plan.runs };
+        return told(args, &postgres::run(plan, &binaries.join("contestant-postgres-store"), folder.path())?);
+    }
     if let Some(attempts) = args.recovery {
         let Plan { seconds, runs, ref connections, .. } = plan;
         let plan = recovery::Plan { attempts, seconds, connections: connections[0], runs };
@@ -205,10 +216,14 @@ fn told(args: &Args, report: &(impl Serialize + std::fmt::Display)) -> Result<()
     Ok(())
 }
 
-fn build(workspace: &Workspace) -> Result<(), Failure> {
-    let packages =
-        ["--package", "unavez", "--package", "contestant-bare-axum", "--package", "contestant-middleware"];
-    shell::run(workspace.cargo(&["build", "--locked", "--release"]).args(packages))
+fn build(workspace: &Workspace, args: &Args) -> Result<(), Failure> {
+    let packages: &[&str] = if args.postgres {
+        &["contestant-postgres-store"]
+    } else {
+        &["unavez", "contestant-bare-axum", "contestant-middleware"]
+    };
+    let mut build = workspace.cargo(&["build", "--locked", "--release"]);
+    shell::run(build.args(packages.iter().flat_map(|package| ["--package", package])))
 }
 
 #[cfg(test)]

@@ -109,7 +109,13 @@ fn long_examples(texts: &[Text]) -> Vec<String> {
 
 fn unit(workspace: &Workspace, tally: &mut Tally) -> Result<(), Failure> {
     let packages = ["--package", "unavez-core", "--package", "unavez-store", "--package", "xtask"];
-    let mut cargo = workspace.cargo(&["test", "--quiet", "--locked", "--features", "unavez-store/sqlite"]);
+    let mut cargo = workspace.cargo(&[
+        "test",
+        "--quiet",
+        "--locked",
+        "--features",
+        "unavez-store/sqlite,unavez-store/postgres",
+    ]);
     counted(cargo.args(packages).args(["--lib", "--bins"]), tally)
 }
 
@@ -127,8 +133,14 @@ fn lints(workspace: &Workspace, _: &mut Tally) -> Result<(), Failure> {
 
 /// In a workspace build one package's features leak into the next; a user takes one package without the others.
 fn alone(workspace: &Workspace, _: &mut Tally) -> Result<(), Failure> {
-    for package in ["unavez-core", "unavez-store", "unavez-tower", "example-axum-hello", "example-sqlite-tx"]
-    {
+    for package in [
+        "unavez-core",
+        "unavez-store",
+        "unavez-tower",
+        "example-axum-hello",
+        "example-postgres-tx",
+        "example-sqlite-tx",
+    ] {
         shell::run(&mut workspace.cargo(&["check", "--locked", "--package", package]))?;
     }
     Ok(())

@@ -11,18 +11,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use unavez_core::time::Time;
 
 use super::digest_index::{Guests, IndexSpec};
-use super::{OpenError, records};
-
-/// A numbered change of the schema.
-#[derive(Clone, Copy, Debug)]
-pub struct Migration {
-    /// From 1, without gaps.
-    pub number: u32,
-    /// A few words; shown by `unavez migrate`.
-    pub name: &'static str,
-    /// The statements.
-    pub sql: &'static str,
-}
+use super::{AppliedMigration, Migrate, Migration, OpenError, records};
+use crate::migrations::checksum;
 
 /// A package that keeps tables in the database.
 #[derive(Clone, Copy, Debug)]
@@ -37,31 +27,6 @@ pub struct Component {
     ///
     /// [`SqliteStore::index_of_records`]: super::SqliteStore::index_of_records
     pub guests: Option<Guests>,
-}
-
-/// What to do about migrations that a database lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Migrate {
-    /// Apply them.
-    #[default]
-    Auto,
-    /// Refuse to open, see [`OpenError::Outdated`].
-    Check,
-}
-
-/// One migration of an open database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppliedMigration {
-    /// Whose.
-    pub component: String,
-    /// Its number.
-    pub number: u32,
-    /// Its name.
-    pub name: String,
-    /// When it was applied.
-    pub applied_at: Time,
-    /// Whether this very opening applied it.
-    pub is_new: bool,
 }
 
 /// The store's own tables.
@@ -182,14 +147,6 @@ fn apply(
         applied_at: now,
         is_new: true,
     })
-}
-
-/// FNV-1a over the text: it guards against accidents, not against an attacker, who could edit the tables as well.
-fn checksum(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
 }
 
 #[cfg(test)]

@@ -28,7 +28,6 @@ mod commands;
 mod copy;
 mod digest_index;
 mod error;
-mod headers;
 mod lock;
 mod migrations;
 mod open;
@@ -75,12 +74,13 @@ pub use self::commands::Claimed;
 pub use self::copy::{Contents, Copied, CopyError, Progress, Target, Watch, copy};
 pub use self::digest_index::{Digest, DigestIndex, FindRows, Guests, IndexSpec};
 pub use self::error::{Abort, FinishInError, OpenError, SwapInError, TransactionError};
-pub use self::migrations::{AppliedMigration, Component, Migrate, Migration};
+pub use self::migrations::Component;
 pub use self::open::{Location, Options};
 pub use self::place::Place;
 pub use self::shared::Observer;
 pub use self::tx::{WriteTx, finish_in, swap_in};
 pub use self::viewer::{ReadError, Viewer};
+pub use crate::migrations::{AppliedMigration, Migrate, Migration};
 
 /// Most records that one transaction of a purge deletes. Each dirties a page of every index it leaves, so a larger bite
 /// would hold up the calls behind it.

@@ -12,8 +12,8 @@ use unavez_core::identity::Realm;
 use unavez_core::time::Time;
 
 use super::digest_index::{Clerk, IndexSpec};
-use super::migrations::{AppliedMigration, Component, Migrate, STORE, bring_up_to_date};
-use super::{Observer, OpenError, records};
+use super::migrations::{Component, STORE, bring_up_to_date};
+use super::{AppliedMigration, Migrate, Observer, OpenError, records};
 use crate::clock::{Boot, Clock, Reading};
 
 /// The first version without the fault that lets a WAL reset lose committed writes.

@@ -14,66 +14,11 @@ use unavez_core::key::Key;
 use unavez_core::record::{Cause, Exposure, Fence, Record, State};
 use unavez_core::time::Time;
 
-use super::headers;
+use crate::columns::StateColumns;
+use crate::headers;
 
 /// How many columns `find.sql` reads.
 pub(super) const COLUMNS: usize = 26;
-
-/// The columns that follow from a record's state; null where the state does not have them.
-#[derive(Default)]
-struct StateColumns<'r> {
-    deadline: Option<i64>,
-    asked: Option<u32>,
-    next_ask_at: Option<i64>,
-    finished_at: Option<i64>,
-    expires_at: Option<i64>,
-    abandoned_at: Option<i64>,
-    conclusion: Option<&'static str>,
-    status: Option<u16>,
-    resource: Option<&'r str>,
-    not_kept: Option<&'static str>,
-    sealed_by: Option<&'r str>,
-    headers: Option<String>,
-    body: Option<&'r [u8]>,
-}
-
-impl<'r> StateColumns<'r> {
-    fn of(state: &'r State) -> Self {
-        match state {
-            State::InProgress { deadline } => {
-                Self { deadline: deadline.map(Time::as_micros), ..Self::default() }
-            }
-            State::Unknown { cause: _, asked, next_ask_at } => {
-                Self { asked: Some(*asked), next_ask_at: Some(next_ask_at.as_micros()), ..Self::default() }
-            }
-            State::Abandoned { at } => Self { abandoned_at: Some(at.as_micros()), ..Self::default() },
-            State::Finished { at, expires_at, conclusion, answer, resource } => Self {
-                finished_at: Some(at.as_micros()),
-                expires_at: Some(expires_at.as_micros()),
-                conclusion: Some(conclusion.as_str()),
-                status: Some(answer.status),
-                resource: resource.as_deref(),
-                ..Self::of_content(&answer.content)
-            },
-        }
-    }
-
-    fn of_content(content: &'r Content) -> Self {
-        match content {
-            Content::Kept { headers, body } => {
-                Self { headers: Some(headers::write(headers)), body: Some(body), ..Self::default() }
-            }
-            Content::NotKept { headers, why } => Self {
-                headers: Some(headers::write(headers)),
-                not_kept: Some(why.as_str()),
-                ..Self::default()
-            },
-            Content::Sealed { key_id, bytes } => {
-                Self { sealed_by: Some(key_id), body: Some(bytes), ..Self::default() }
-            }
-        }
-    }
-}
 
 /// Hands the parameters of `insert.sql` to `execute`.
 pub(super) fn with_all_columns<T>(

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use unavez_core::identity::Realm;
 
+use super::AppliedMigration;
 use super::commands::Command;
 use super::digest_index::DigestIndex;
-use super::migrations::AppliedMigration;
 use super::queue::Queue;
 use super::readers::Read;
 use super::recent::Recent;

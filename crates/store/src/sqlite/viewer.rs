@@ -11,9 +11,9 @@ use unavez_core::time::Time;
 
 use super::digest_index::{DigestIndex, FindRows as _};
 use super::error::unavailable;
-use super::migrations::{AppliedMigration, Component, Migrate, STORE, bring_up_to_date};
+use super::migrations::{Component, STORE, bring_up_to_date};
 use super::open::open_reader;
-use super::{OpenError, records};
+use super::{AppliedMigration, Migrate, OpenError, records};
 use crate::{Cursor, Filter, StoreError};
 
 /// A read-only view of a database. Takes no lock that keeps the owner waiting and changes nothing. Calls block.

@@ -7,6 +7,8 @@ mod door;
 mod faults;
 mod hangup;
 mod histories;
+#[cfg(feature = "tokio-postgres")]
+mod postgres;
 mod privacy;
 mod race;
 mod recovery;

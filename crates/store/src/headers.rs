@@ -1,4 +1,4 @@
-//! Header fields as a text column: one `name: value` a line, readable with any SQLite tool, and exact for every byte.
+//! Header fields as a text column: one `name: value` a line, readable with any tool of the database, and exact for every byte.
 //!
 //! Bytes other than printable ASCII, and the backslash, stand as `\xNN`; in names the colon too.
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use unavez_core::answer::{Headers, header_name};
 
 /// Writes the fields in their order, repeats included.
-pub(super) fn write(headers: &Headers) -> String {
+pub(crate) fn write(headers: &Headers) -> String {
     let length = headers.iter().map(|(name, value)| name.len() + value.len() + 3).sum();
     let mut text = String::with_capacity(length);
     for (name, value) in headers {
@@ -43,7 +43,7 @@ fn push_byte(text: &mut String, byte: u8, stands_as_it_is: fn(u8) -> bool) {
 }
 
 /// Reads what [`write`] wrote.
-pub(super) fn read(text: &str) -> Result<Headers, NotALine> {
+pub(crate) fn read(text: &str) -> Result<Headers, NotALine> {
     text.split_terminator('\n').map(|line| field(line).ok_or_else(|| NotALine(line.to_owned()))).collect()
 }
 
@@ -68,7 +68,7 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
 
 /// A stored line that is not `name: value`.
 #[derive(Debug)]
-pub(super) struct NotALine(String);
+pub(crate) struct NotALine(String);
 
 impl fmt::Display for NotALine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,2 @@
+-- Not of the hot set: asked once by each process.
+select max(r.position) from idempotency_records r

@@ -1,0 +1,1 @@
+select realm from unavez_store
