@@ -141,3 +141,17 @@ async fn nobody_there_is_said_at_once() {
     let refused = open_at(url).await.unwrap_err();
     assert!(refused.to_string().starts_with("no connection to the database: "), "{refused}");
 }
+
+#[tokio::test]
+async fn the_sql_of_the_format_page_runs() {
+    let database = Server::shared().database();
+    let _store = open(&database).await;
+    let page = include_str!("../../../../docs/format.md");
+    let blocks = page.split("```postgresql\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let statements: Vec<_> =
+        blocks.flat_map(|block| block.split_inclusive(';')).filter(|sql| sql.contains("select")).collect();
+    assert!(!statements.is_empty());
+    for sql in statements {
+        assert_eq!(database.query(sql), "", "nothing is in progress");
+    }
+}
