@@ -1,6 +1,6 @@
 //! What each kind of server gets, and which of its answers count (P1, P32).
 
-use unavez_client::{Client, Key, Outcome, Preset, Reason, Unfit, derive, preset};
+use unavez_client::{Client, Key, Operation, Outcome, Preset, Reason, Unfit, derive, preset};
 
 use crate::net::{Net, Step, answer, charge, recorded, status};
 
@@ -68,6 +68,25 @@ async fn a_key_among_the_headers_and_another_on_the_operation_is_one_too_many() 
     let twice = charge().add_header(name, http::HeaderValue::from_static("other"));
     let refused = Net::new([]).client(Client::builder(Preset::stripe())).call(&twice).await.unwrap_err();
     assert!(matches!(refused, Unfit::KeyTwice { .. }), "{refused}");
+}
+
+#[test]
+fn a_port_that_is_none_is_refused_before_anything_is_sent() {
+    for port in [":18502abc", ":65536", ":99999", ":+80", ":", ":0", ":-1", ":8 0", ":80:80", ":0x50"] {
+        for host in ["127.0.0.1", "[::1]", "shop.test"] {
+            for url in [format!("http://{host}{port}/x"), format!("https://{host}{port}")] {
+                assert!(Operation::post(&url).is_err(), "{url}");
+            }
+        }
+    }
+    let refused = Operation::post("http://127.0.0.1:18502abc/x").unwrap_err();
+    assert_eq!(refused, Unfit::Port { seen: ":18502abc".to_owned() });
+    for port in ["", ":1", ":080", ":65535"] {
+        for host in ["127.0.0.1", "[::1]", "shop.test"] {
+            assert!(Operation::post(&format!("http://{host}{port}/x")).is_ok(), "{host}{port}");
+        }
+    }
+    assert!(Operation::post("http://:80/x").is_err());
 }
 
 /// What a lost answer and then this one lead to.
