@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::uri::Authority;
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
@@ -66,7 +67,10 @@ impl Service {
         }
         let authority =
             uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or(EXPECTED)?;
-        let port = authority.port_u16().unwrap_or(80);
+        let port = match authority.as_str().strip_prefix(authority.host()) {
+            Some("") => 80,
+            _ => read_port(authority).ok_or(EXPECTED)?,
+        };
         Ok(Self { authority: format!("{}:{port}", authority.host()) })
     }
 
@@ -151,6 +155,13 @@ impl Service {
         let silent = |_| Failure::unavailable(format!("{self}: no answer within {} s", limit.as_secs()));
         tokio::time::timeout(limit, answered).await.map_err(silent)?
     }
+}
+
+/// Digits alone: `Uri` takes any text, and a port that is not read must not become the default one.
+fn read_port(authority: &Authority) -> Option<u16> {
+    let text = authority.as_str().strip_prefix(authority.host())?.strip_prefix(':')?;
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|port| is_number && *port > 0)
 }
 
 /// The beginning of a body, for an error message.
