@@ -168,3 +168,26 @@ fn read_port(authority: &Authority) -> Option<u16> {
 pub(crate) fn excerpt(body: &[u8]) -> String {
     String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(200).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_whose_port_is_none_is_refused() {
+        for (url, authority) in [
+            ("http://h", "h:80"),
+            ("http://h:8080/", "h:8080"),
+            ("http://[::1]", "[::1]:80"),
+            ("http://[::1]:65535", "[::1]:65535"),
+        ] {
+            assert_eq!(Service::parse(url).map(|service| service.authority).as_deref(), Ok(authority));
+        }
+        for port in [":", ":0", ":+80", ":65536", ":99999", ":8080abc", ":0x50"] {
+            for host in ["h", "127.0.0.1", "[::1]"] {
+                let url = format!("http://{host}{port}");
+                assert!(Service::parse(&url).is_err(), "{url}");
+            }
+        }
+    }
+}
