@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::uri::Authority;
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
@@ -66,7 +67,10 @@ impl Service {
         }
         let authority =
             uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or(EXPECTED)?;
-        let port = authority.port_u16().unwrap_or(80);
+        let port = match authority.as_str().strip_prefix(authority.host()) {
+            Some("") => 80,
+            _ => read_port(authority).ok_or(EXPECTED)?,
+        };
         Ok(Self { authority: format!("{}:{port}", authority.host()) })
     }
 
@@ -153,7 +157,37 @@ impl Service {
     }
 }
 
+/// Digits alone: `Uri` takes any text, and a port that is not read must not become the default one.
+fn read_port(authority: &Authority) -> Option<u16> {
+    let text = authority.as_str().strip_prefix(authority.host())?.strip_prefix(':')?;
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|port| is_number && *port > 0)
+}
+
 /// The beginning of a body, for an error message.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_whose_port_is_none_is_refused() {
+        for (url, authority) in [
+            ("http://h", "h:80"),
+            ("http://h:8080/", "h:8080"),
+            ("http://[::1]", "[::1]:80"),
+            ("http://[::1]:65535", "[::1]:65535"),
+        ] {
+            assert_eq!(Service::parse(url).map(|service| service.authority).as_deref(), Ok(authority));
+        }
+        for port in [":", ":0", ":+80", ":65536", ":99999", ":8080abc", ":0x50"] {
+            for host in ["h", "127.0.0.1", "[::1]"] {
+                let url = format!("http://{host}{port}");
+                assert!(Service::parse(&url).is_err(), "{url}");
+            }
+        }
+    }
 }

@@ -16,6 +16,7 @@ use crate::explain::{self, ExplainArgs};
 use crate::keys::{self, KeysCommand};
 use crate::lab::{self, LabCommand};
 use crate::migrate::{self, MigrateArgs};
+use crate::output::tell;
 use crate::reconcile::{self, ReconcileArgs};
 use crate::restore::{self, RestoreArgs};
 use crate::serve::{self, ServeArgs};
@@ -41,6 +42,7 @@ Exit codes:
   2  wrong use or configuration
   3  something needed is not reachable, or a database file is corrupt, newer or locked
   4  it is not known what became of the operation (`call`)
+  5  the operation is settled, and its answer could not be written (`call`)
   130  a signal ended `unavez lab`, `backup` or `restore` before it was done"
 )]
 struct Cli {
@@ -142,9 +144,9 @@ fn print_refusal(refused: &clap::Error) -> Exit {
 fn warn_of_unknown_variables(layers: &Layers, root: &clap::Command) {
     let warning = anstyle::AnsiColor::Yellow.on_default().bold();
     for (name, nearest) in layers.unknown_variables(root) {
-        anstream::eprintln!(
+        tell(&format!(
             "{warning}warning:{warning:#} environment variable {name} names no setting; the nearest known one is {nearest}"
-        );
+        ));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::output::harmless;
+use crate::output::tell;
 
 /// The exit codes, part of the contract with scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum Exit {
     Unavailable = 3,
     /// It is not known what became of the operation.
     Unknown = 4,
+    /// It is settled, and standard output took no more of its answer.
+    Unwritten = 5,
     /// Ctrl-C or SIGTERM ended it before it was done.
     Interrupted = 130,
 }
@@ -51,6 +53,11 @@ impl Failure {
         Self { exit: Exit::CheckFailed, message: message.into(), help: None }
     }
 
+    /// It is settled, and its answer could not be written (exit 5).
+    pub(crate) fn unwritten(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Unwritten, message: message.into(), help: None }
+    }
+
     /// A signal ended it before it was done (exit 130).
     pub(crate) fn interrupted(message: impl Into<String>) -> Self {
         Self { exit: Exit::Interrupted, message: message.into(), help: None }
@@ -64,7 +71,7 @@ impl Failure {
     /// Writes the failure to standard error; in colour only on a terminal.
     pub(crate) fn report(&self) {
         let error = anstyle::AnsiColor::Red.on_default().bold();
-        anstream::eprintln!("{error}error:{error:#} {}", harmless(&self.to_string()));
+        tell(&format!("{error}error:{error:#} {self}"));
     }
 }
 

@@ -46,6 +46,13 @@ pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
     print(&harmless(text))
 }
 
+/// A line on standard error; in colour only on a terminal. Where that cannot be written there is nobody to tell: the exit
+/// code says how the command ended.
+pub(crate) fn tell(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(anstream::stderr(), "{}", harmless(text));
+}
+
 fn print(text: &str) -> Result<(), Failure> {
     use std::io::{ErrorKind, Write};
     let written = writeln!(anstream::stdout(), "{text}");

@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use unavez_core::key::Key;
 use unavez_core::retry::{Nature, Received};
@@ -61,7 +62,7 @@ impl Operation {
     /// A POST with a random key and an empty body.
     ///
     /// # Errors
-    /// The address is not one of HTTP, or names a password.
+    /// The address is not one of HTTP, names a password, or has a port that is none.
     pub fn post(url: &str) -> Result<Self, Unfit> {
         Self::new(Method::POST, url)
     }
@@ -69,7 +70,7 @@ impl Operation {
     /// An operation with an empty body; with a random key if the method is POST or PATCH.
     ///
     /// # Errors
-    /// The address is not one of HTTP, or names a password.
+    /// The address is not one of HTTP, names a password, or has a port that is none.
     pub fn new(method: Method, url: &str) -> Result<Self, Unfit> {
         let key = matches!(method, Method::POST | Method::PATCH).then(random_key);
         let url = url.parse().map_err(|_| Unfit::Url("it is no URL"))?;
@@ -87,7 +88,7 @@ impl Operation {
     /// An operation from where it was stored. It is sent exactly as it was.
     ///
     /// # Errors
-    /// The address is not one of HTTP, or names a password.
+    /// The address is not one of HTTP, names a password, or has a port that is none.
     pub fn from_parts(parts: OperationParts) -> Result<Self, Unfit> {
         check_url(&parts.url)?;
         Ok(Self(parts))
@@ -194,5 +195,22 @@ fn check_url(url: &Uri) -> Result<(), Unfit> {
     if authority.as_str().contains('@') {
         return Err(Unfit::Url("it has a user name or password, which would end up in logs"));
     }
-    Ok(())
+    if authority.host().is_empty() {
+        return Err(Unfit::Url("it has no host"));
+    }
+    check_port(authority)
+}
+
+/// [`Uri`] takes any text for a port, and connectors take the scheme's own for one they cannot read: the operation would
+/// reach another server, credentials and all.
+fn check_port(authority: &Authority) -> Result<(), Unfit> {
+    let after_host = authority.as_str().strip_prefix(authority.host()).unwrap_or(authority.as_str());
+    if after_host.is_empty() || after_host.strip_prefix(':').is_some_and(is_port) {
+        return Ok(());
+    }
+    Err(Unfit::Port { seen: after_host.to_owned() })
+}
+
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
 }

@@ -59,7 +59,8 @@ pub enum KeyPlace {
 /// Which answers come from the key's record.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded {
-    /// Statuses that only come from there.
+    /// Statuses that only come from there. None beside some marks: the server marks all that it keeps, and a success
+    /// without a mark is not its own.
     pub statuses: &'static [RangeInclusive<u16>],
     /// Headers that stand on nothing else.
     pub marks: &'static [Mark],
@@ -67,13 +68,22 @@ pub struct Recorded {
     pub below: u16,
 }
 
-/// A header that marks a stored answer.
+/// A header that marks a stored answer. More than one line of it is no mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     /// Its name, in lower case.
     pub name: &'static str,
-    /// Its value; `None`: any.
-    pub value: Option<&'static str>,
+    /// What it says.
+    pub value: MarkValue,
+}
+
+/// The value of a mark. Any other one is no mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkValue {
+    /// This text.
+    Exactly(&'static str),
+    /// A time (RFC 3339).
+    Time,
 }
 
 /// What a 409 means that does not say more.

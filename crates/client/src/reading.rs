@@ -6,7 +6,7 @@ use serde::Deserialize;
 use unavez_core::retry::{Answer, Says, Told, advice};
 
 use crate::operation;
-use crate::preset::{Conflict, Hint, Preset, Recorded};
+use crate::preset::{Conflict, Hint, Mark, MarkValue, Preset, Recorded};
 
 type Whole = Response<bytes::Bytes>;
 
@@ -18,6 +18,8 @@ impl Preset {
             Says::Recorded
         } else if self.pending == Some(status) {
             Says::Pending
+        } else if self.recorded.is_always_marked() {
+            Says::Unmarked
         } else {
             Says::Nothing
         };
@@ -40,14 +42,38 @@ impl Preset {
 
 impl Recorded {
     fn holds(&self, status: u16, headers: &HeaderMap) -> bool {
-        let is_marked = || {
-            self.marks.iter().any(|mark| {
-                let Some(value) = headers.get(mark.name) else { return false };
-                mark.value.is_none_or(|expected| value.as_bytes() == expected.as_bytes())
-            })
-        };
+        let is_marked = || self.marks.iter().any(|mark| mark.is_on(headers));
         status < self.below && (self.statuses.iter().any(|range| range.contains(&status)) || is_marked())
     }
+
+    /// Whether no status counts without a mark.
+    fn is_always_marked(&self) -> bool {
+        self.statuses.is_empty() && !self.marks.is_empty()
+    }
+}
+
+impl Mark {
+    /// Whether the answer carries it: once, since nobody knows which of two the server has set.
+    fn is_on(&self, headers: &HeaderMap) -> bool {
+        let mut lines = headers.get_all(self.name).iter();
+        let (Some(line), None) = (lines.next(), lines.next()) else { return false };
+        match self.value {
+            MarkValue::Exactly(expected) => line.as_bytes() == expected.as_bytes(),
+            MarkValue::Time => line.to_str().is_ok_and(is_time),
+        }
+    }
+}
+
+/// `2030-01-01T00:00:00Z`, with a fraction and an offset as RFC 3339 has them. jiff reads more forms than that one.
+fn is_time(text: &str) -> bool {
+    const SHAPE: &[u8] = b"0000-00-00T00:00:00";
+    let Some((moment, rest)) = text.as_bytes().split_at_checked(SHAPE.len()) else { return false };
+    let fits = |(seen, expected): (&u8, &u8)| match expected {
+        b'0' => seen.is_ascii_digit(),
+        _ => seen.eq_ignore_ascii_case(expected),
+    };
+    let is_rest = |byte: &u8| byte.is_ascii_digit() || b".+-:Zz".contains(byte);
+    moment.iter().zip(SHAPE).all(fits) && rest.iter().all(is_rest) && text.parse::<jiff::Timestamp>().is_ok()
 }
 
 fn read_flag(headers: &HeaderMap, name: &HeaderName) -> Option<bool> {

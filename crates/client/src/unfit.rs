@@ -10,6 +10,11 @@ use unavez_core::key::KeyError;
 pub enum Unfit {
     /// The address cannot be meant.
     Url(&'static str),
+    /// The address's port is no number from 1 to 65535.
+    Port {
+        /// What stands after the host.
+        seen: String,
+    },
     /// The request's own key is malformed.
     Key(KeyError),
     /// The server takes shorter keys.
@@ -48,6 +53,12 @@ impl fmt::Display for Unfit {
         match self {
             Self::Key(why) => write!(f, "request's own key is malformed: {why}"),
             Self::Url(why) => write!(f, "address cannot be used: {why}"),
+            Self::Port { seen } => {
+                write!(
+                    f,
+                    "address cannot be used: `{seen}` after its host is no port, expected `:1` to `:65535`"
+                )
+            }
             Self::KeyTooLong { length, limit } => {
                 write!(f, "key has {length} characters, this server takes {limit}")
             }

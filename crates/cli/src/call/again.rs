@@ -2,46 +2,53 @@
 
 use std::borrow::Cow;
 
+use http::{HeaderName, HeaderValue};
 use unavez_client::{Key, Received};
 
 use super::CallArgs;
 use super::body::Body;
+use super::secret::{MASK, is_harmless, masked_url};
 
-/// The same call, for a shell: same method, address, headers and body, and the key spelled out. Secrets are not: they would
-/// stand in the log of whoever runs this.
+/// The same call, for a shell: same method, address, headers and body, and the key spelled out. Secrets are masked.
 pub(super) fn command(args: &CallArgs, key: &Key, received: Received) -> String {
-    let mut words = vec!["unavez call".to_owned()];
-    let mut flag = |name: &str, value: &str| words.push(format!("{name} {}", quoted(value)));
-    flag("--key", key.as_str());
+    let mut words = vec!["unavez call".to_owned(), flag("--key", key.as_str())];
     if args.preset.0.name != "any" {
-        flag("--preset", args.preset.0.name);
+        words.push(flag("--preset", args.preset.0.name));
     }
     if let Some(path) = &args.api_key_file {
-        flag("--api-key-file", &path.display().to_string());
+        words.push(flag("--api-key-file", &path.display().to_string()));
     }
-    for (name, value) in &args.header {
-        let shown = if is_secret(name.as_str()) { "…" } else { value.to_str().unwrap_or("…") };
-        flag("-H", &format!("{name}: {shown}"));
-    }
+    words.extend(
+        args.header.iter().map(|(name, value)| flag("-H", &format!("{name}: {}", shown(name, value)))),
+    );
     if received == Received::Perhaps {
         words.push("--again".to_owned());
     }
     words.push(args.method.to_string());
-    words.push(quoted(&args.url).into_owned());
+    words.push(quoted(&masked_url(&args.url)).into_owned());
     match &args.data {
         Some(Body::Stdin) => words.push("-d @-".to_owned()),
-        Some(Body::File(path)) => words.push(format!("-d {}", quoted(&format!("@{}", path.display())))),
-        Some(Body::Text(text)) => words.push(format!("-d {}", quoted(text))),
+        Some(Body::File(path)) => words.push(flag("-d", &format!("@{}", path.display()))),
+        Some(Body::Text(text)) => words.push(flag("-d", text)),
         None => {}
     }
     words.join(" ")
 }
 
-/// Headers whose value is not shown.
-fn is_secret(name: &str) -> bool {
-    ["authorization", "cookie", "key", "token", "secret", "password", "signature"]
-        .iter()
-        .any(|part| name.contains(part))
+/// Whether the command does not stand for the whole call, so that somebody has to fill it in.
+pub(super) fn is_masked(args: &CallArgs) -> bool {
+    masked_url(&args.url) != args.url.as_str()
+        || args.header.iter().any(|(name, value)| shown(name, value) == MASK)
+}
+
+fn shown<'a>(name: &HeaderName, value: &'a HeaderValue) -> &'a str {
+    value.to_str().ok().filter(|_| is_harmless(name)).unwrap_or(MASK)
+}
+
+/// A flag with its value. One that begins with a hyphen would be read as the next flag if it stood alone.
+fn flag(name: &str, value: &str) -> String {
+    let between = if value.starts_with('-') { '=' } else { ' ' };
+    format!("{name}{between}{}", quoted(value))
 }
 
 /// A word as a shell reads it back.

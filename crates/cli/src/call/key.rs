@@ -58,6 +58,9 @@ fn value(object: &BTreeMap<String, &RawValue>, member: &str) -> Result<String, F
 /// The key that was asked for; `None`: none was.
 pub(super) fn chosen(args: &CallArgs, body: Option<&[u8]>) -> Result<Option<Key>, Failure> {
     match (&args.key, &args.key_of, args.no_key) {
+        (None, None, false) if args.again => Err(Failure::usage(
+            "--again asks for the key of the earlier call: give it with --key or --key-of",
+        )),
         (None, None, _) => Ok(None),
         (Some(key), None, false) => Ok(Some(key.clone())),
         (None, Some(key_of), false) => key_of.of(body.unwrap_or_default()).map(Some),

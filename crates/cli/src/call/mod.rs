@@ -3,12 +3,14 @@
 //! 1. Standard output is the body of the final answer, byte for byte, and nothing else. What happens goes to standard
 //!    error, the key before the first attempt: whoever is interrupted after it can still ask.
 //! 2. The exit code is the result: 0 done, 1 refused, 4 unknown. An unknown one comes with the command that asks again.
+//!    Nothing that cannot be written changes it, but that an answer which is lost here as well is 5.
 //! 3. Without `--again` nothing is known to have been sent before, so a refusal of the first attempt is believed. With it,
 //!    only the answer that the server keeps for the key is (P32).
 
 mod again;
 mod body;
 mod key;
+mod secret;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -24,9 +26,24 @@ use unavez_client::{
 
 use self::body::Body;
 use self::key::KeyOf;
+use self::secret::{MASK, Secrets};
 use crate::exit::{Exit, Failure};
-use crate::output::harmless;
+use crate::output::{harmless, tell};
 use crate::{client, duration, number};
+
+/// Headers that say where a request goes and where it ends. A wrong one sends half an operation, or another one.
+const FRAMING: [&str; 10] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// Flags of `unavez call`.
 #[derive(Args, Debug)]
@@ -46,12 +63,20 @@ its own.
 Exit codes:
   0  done: the body of the answer is on standard output
   1  refused, for good: so is the refusal
+  2  wrong use: nothing was sent
   4  unknown: it may have happened, so do not start anew with another key
-On 4 the command that asks again is printed. It has --again, with which a refusal counts only if
-it is the answer kept for the key: what refuses now may never have seen the attempt that got
-through. A loop of your own adds --again from the second time on:
-  unavez call --key K POST URL; code=$?
-  while [ $code -eq 4 ]; do sleep 60; unavez call --again --key K POST URL; code=$?; done")]
+  5  done or refused, as standard error says, and standard output did not take the answer
+On 4 the command that asks again is printed. Once an attempt may have been received it has --again,
+with which a refusal counts only if it is the answer kept for the key: what refuses now may never
+have seen that attempt. A loop of your own does the same, and leaves what stays unknown to a person:
+  again=
+  for i in 1 2 3 4 5; do
+    unavez call $again --key K POST URL 2>said; code=$?
+    [ $code -eq 4 ] || break
+    grep -q '^unknown: nothing happened yet' said || again=--again
+    sleep 60
+  done
+  cat said >&2; exit $code")]
 pub(crate) struct CallArgs {
     /// POST, PATCH, PUT, DELETE, GET …
     #[arg(value_name = "METHOD", value_parser = method)]
@@ -105,7 +130,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse_positive)]
     deadline: Duration,
 
-    /// Say nothing on standard error but how an unknown operation is resolved
+    /// Say nothing on standard error but a key made for this call, and how what is unknown is resolved
     #[arg(short, long)]
     quiet: bool,
 }
@@ -117,14 +142,14 @@ pub(crate) struct Named(Preset);
 /// Runs `unavez call`.
 pub(crate) fn run(args: &CallArgs) -> Result<Exit, Failure> {
     let operation = operation(args)?;
-    let client = client(args)?;
+    let api_key = args.api_key_file.as_deref().map(client::read_api_key).transpose()?;
+    let client = client(args, api_key.as_deref())?;
     let told = Told { quiet: args.quiet };
-    if let Some(key) = operation.key() {
-        told.line(&format!(
-            "key {}{}",
-            key.as_str(),
-            if is_made(args) { " (made for this call)" } else { "" }
-        ));
+    match operation.key() {
+        // Nobody else knows it, so it is said whatever is to be kept quiet.
+        Some(key) if is_made(args) => tell(&format!("key {} (made for this call)", key.as_str())),
+        Some(key) => told.line(&format!("key {}", key.as_str())),
+        None => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::unavailable(format!("no runtime: {error}")))?;
@@ -132,7 +157,7 @@ pub(crate) fn run(args: &CallArgs) -> Result<Exit, Failure> {
     match outcome.map_err(|unfit| Failure::usage(unfit.to_string()))? {
         Outcome::Done(answer) => settled(&told, "done", &answer, Exit::Done),
         Outcome::Refused(answer) => settled(&told, "refused", &answer, Exit::CheckFailed),
-        Outcome::Unknown(unknown) => Ok(unresolved(args, &unknown)),
+        Outcome::Unknown(unknown) => Ok(unresolved(args, &unknown, &Secrets::of(args, api_key.as_deref()))),
     }
 }
 
@@ -142,6 +167,9 @@ fn is_made(args: &CallArgs) -> bool {
 
 fn operation(args: &CallArgs) -> Result<Operation, Failure> {
     let usage = |unfit: unavez_client::Unfit| Failure::usage(unfit.to_string());
+    if args.url.contains(MASK) {
+        return Err(Failure::usage(format!("where the address has {MASK} it has to be filled in")));
+    }
     let body = args.data.as_ref().map(Body::read).transpose()?;
     let mut operation = Operation::new(args.method.clone(), &args.url).map_err(usage)?;
     for (name, value) in &args.header {
@@ -162,7 +190,7 @@ fn operation(args: &CallArgs) -> Result<Operation, Failure> {
     Operation::from_parts(OperationParts { received, ..operation.into_parts() }).map_err(usage)
 }
 
-fn client(args: &CallArgs) -> Result<Client, Failure> {
+fn client(args: &CallArgs, api_key: Option<&str>) -> Result<Client, Failure> {
     let attempts = args.retries.saturating_add(1);
     // One call is no traffic: what bounds it are its own attempts, sent and asked.
     let budget = BudgetLimits { reserve: attempts.saturating_mul(2), ..BudgetLimits::default() };
@@ -173,8 +201,8 @@ fn client(args: &CallArgs) -> Result<Client, Failure> {
         .with_breaker(breaker)
         .with_attempt_timeout(args.timeout)
         .with_deadline(args.deadline);
-    if let Some(path) = &args.api_key_file {
-        let bearer = format!("Bearer {}", client::read_api_key(path)?);
+    if let Some(api_key) = api_key {
+        let bearer = format!("Bearer {api_key}");
         let value = HeaderValue::from_str(&bearer).expect("an API key is printable ASCII");
         builder = builder.add_header(AUTHORIZATION, value);
     }
@@ -194,7 +222,7 @@ struct Told {
 impl Told {
     fn line(&self, text: &str) {
         if !self.quiet {
-            anstream::eprintln!("{}", harmless(text));
+            tell(text);
         }
     }
 }
@@ -209,12 +237,17 @@ impl Listen for Told {
 
 fn settled(told: &Told, result: &str, answer: &Response<bytes::Bytes>, exit: Exit) -> Result<Exit, Failure> {
     told.line(&format!("{result}: {}", answer.status()));
-    print_body(answer.body())?;
+    print_body(answer.body()).map_err(|error| {
+        let status = answer.status();
+        let failure =
+            Failure::unwritten(format!("{result}: {status}, but its answer cannot be written: {error}"));
+        failure.with_help("the same call with the same key gets the answer again where the server keeps it")
+    })?;
     Ok(exit)
 }
 
-/// The bytes as they came; to a terminal, what it would obey is taken out.
-fn print_body(body: &[u8]) -> Result<(), Failure> {
+/// The bytes as they came; to a terminal, what it would obey is taken out. A reader that went away wants no more of it.
+fn print_body(body: &[u8]) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     let written = if stdout.is_terminal() {
         writeln!(stdout, "{}", harmless(&String::from_utf8_lossy(body)))
@@ -222,20 +255,19 @@ fn print_body(body: &[u8]) -> Result<(), Failure> {
         stdout.write_all(body).and_then(|()| stdout.flush())
     };
     match written {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::unavailable(format!("standard output cannot be written: {error}")))
-        }
-        _ => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 
-fn unresolved(args: &CallArgs, unknown: &Unknown) -> Exit {
+fn unresolved(args: &CallArgs, unknown: &Unknown, secrets: &Secrets) -> Exit {
     let bold = anstyle::Style::new().bold();
     let mut text = format!("{bold}unknown:{bold:#} {unknown}");
     if let Last::Answer(answer) = &unknown.last
         && !answer.body().is_empty()
     {
-        text.push_str(&format!("\nthe last answer said: {}", client::excerpt(answer.body())));
+        let body = secrets.masked(answer.body());
+        text.push_str(&format!("\nthe last answer said: {}", client::excerpt(body.as_bytes())));
     }
     if let Some(url) = &unknown.key_status {
         text.push_str(&format!("\nwhat the server knows of the key: {url}"));
@@ -243,8 +275,11 @@ fn unresolved(args: &CallArgs, unknown: &Unknown) -> Exit {
     if let (Some(key), true) = (&unknown.key, unknown.resolve != Resolve::Look) {
         text.push_str("\nto ask again, with the same key and the same body:\n  ");
         text.push_str(&again::command(args, key, unknown.received));
+        if again::is_masked(args) {
+            text.push_str("\nfill in what is shown as … before you run it: it may be a secret");
+        }
     }
-    anstream::eprintln!("{}", harmless(&text));
+    tell(&text);
     Exit::Unknown
 }
 
@@ -262,6 +297,12 @@ fn method(text: &str) -> Result<Method, String> {
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once(':').ok_or("expected `Name: value`")?;
     let name: HeaderName = name.trim().parse().map_err(|_| "the name is no header's name")?;
+    if FRAMING.contains(&name.as_str()) {
+        return Err(format!("{name} is for the connection to set"));
+    }
+    if value.contains(MASK) {
+        return Err(format!("the value of {name} has to be filled in"));
+    }
     let value = HeaderValue::from_str(value.trim()).map_err(|_| "the value has a control character")?;
     Ok((name, value))
 }

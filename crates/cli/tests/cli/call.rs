@@ -7,13 +7,13 @@ use std::sync::mpsc::{self, Receiver};
 use crate::support::{Ran, Serve, folder, order_body, run, write};
 
 /// A server that gives these answers, one a connection, and tells what it has read. An empty one is a lost answer.
-struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     requests: Receiver<String>,
 }
 
 impl Server {
-    fn start(answers: &[&str]) -> Self {
+    pub(crate) fn start(answers: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (read, requests) = mpsc::channel();
@@ -28,16 +28,16 @@ impl Server {
         Self { address, requests }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/v1/charges", self.address)
     }
 
-    fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.try_iter().collect()
     }
 
     /// The keys of all requests.
-    fn keys(&self) -> Vec<String> {
+    pub(crate) fn keys(&self) -> Vec<String> {
         let key = |request: &String| {
             let line = request.lines().find_map(|line| line.strip_prefix("idempotency-key: "));
             line.unwrap_or_default().to_owned()
@@ -60,14 +60,14 @@ fn read_request(stream: &mut TcpStream) -> String {
     }
 }
 
-fn answer(status: u16, headers: &str, body: &str) -> String {
+pub(crate) fn answer(status: u16, headers: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status} -\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
         body.len()
     )
 }
 
-fn call(arguments: &[&str]) -> Ran {
+pub(crate) fn call(arguments: &[&str]) -> Ran {
     run(folder().path(), ["call"].iter().chain(arguments))
 }
 
@@ -97,7 +97,7 @@ fn p32_what_is_unknown_comes_with_the_command_that_asks_again() {
     let folder = folder();
     let body = write(folder.path(), "it's a body.json", "{\"amount\":500}");
     let data = format!("@{}", body.display());
-    let arguments = ["call", "--retries", "1", "POST", &server.url(), "-d", &data, "-H", "x-note: a b"];
+    let arguments = ["call", "--retries", "1", "POST", &server.url(), "-d", &data, "-H", "prefer: a b"];
     let unknown = run(folder.path(), arguments);
     assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(4), ""), "{unknown:?}");
     assert!(unknown.stderr.contains("(made for this call)"), "{}", unknown.stderr);
@@ -116,7 +116,7 @@ fn p32_what_is_unknown_comes_with_the_command_that_asks_again() {
     let requests = server.requests();
     assert_eq!(requests.len(), 4);
     assert!(requests.iter().all(|request| *request == requests[0]), "{requests:?}");
-    assert!(requests[0].contains("x-note: a b\r\n") && requests[0].ends_with("{\"amount\":500}"));
+    assert!(requests[0].contains("prefer: a b\r\n") && requests[0].ends_with("{\"amount\":500}"));
 }
 
 #[test]
@@ -169,12 +169,21 @@ fn wrong_use_sends_nothing() {
         (&["POST", "shop/charges"], "it is no URL"),
         (&["POST", "ftp://h/"], "neither http nor https"),
         (&["POST", "http://user:pw@h/"], "password"),
+        (&["POST", "http://127.0.0.1:18502abc/x"], "`:18502abc`"),
+        (&["POST", "http://127.0.0.1:65536/x"], "`:65536`"),
+        (&["POST", "http://127.0.0.1:99999"], "`:99999`"),
+        (&["POST", "https://127.0.0.1:+80/x"], "`:+80`"),
+        (&["POST", "http://127.0.0.1:/x"], "`:`"),
+        (&["--again", "POST", "http://h/"], "--key or --key-of"),
+        (&["--again", "PUT", "http://h/"], "--key or --key-of"),
         (&["--key", "", "POST", "http://h/"], "key is blank"),
         (&["--key", "k", "--no-key", "POST", "http://h/"], "one at most"),
         (&["--key-of", "charge:order_id", "POST", "http://h/"], "the body is none"),
         (&["--preset", "acme", "POST", "http://h/"], "expected one of any, unavez"),
         (&["--preset", "stripe", "--key", "a b", "POST", "http://h/"], "cannot carry"),
         (&["-H", "nothing", "POST", "http://h/"], "Name: value"),
+        (&["-H", "X-Pin: …", "POST", "http://h/"], "x-pin has to be filled in"),
+        (&["POST", "http://h/?key=…"], "filled in"),
         (&["-d", "@no-such-file", "POST", "http://h/"], "cannot be read"),
     ] {
         call(arguments).fails_with(2, &[said]);

@@ -6,6 +6,7 @@ mod acquirer;
 mod api_keys;
 mod bench;
 mod call;
+mod call_shell;
 mod classroom;
 mod config;
 mod console;

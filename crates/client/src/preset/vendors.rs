@@ -6,20 +6,20 @@ use std::time::Duration;
 use http::HeaderName;
 use unavez_core::key::KEY_LENGTH_MAX;
 
-use super::{Conflict, Hint, KeyPlace, Mark, Preset, Recorded};
+use super::{Conflict, Hint, KeyPlace, Mark, MarkValue, Preset, Recorded};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const SUCCESS: RangeInclusive<u16> = 200..=299;
 
 /// The mark in widest use: Stripe, the Agentic Commerce Protocol, Increase, unavez.
-const REPLAYED: Mark = Mark { name: "idempotent-replayed", value: Some("true") };
+const REPLAYED: Mark = Mark { name: "idempotent-replayed", value: MarkValue::Exactly("true") };
 
 /// Where nothing more is known: a success under the key is the key's.
 const SUCCESS_ALONE: Recorded = Recorded { statuses: &[SUCCESS], marks: &[], below: 600 };
 
 /// Of unavez: the record's answers carry when they expire.
-const EXPIRES: Mark = Mark { name: "idempotency-expires", value: None };
+const EXPIRES: Mark = Mark { name: "idempotency-expires", value: MarkValue::Time };
 
 impl Preset {
     /// A server of which nothing is known: the header's commonest form, and of the answers what most mean by them. 202 is

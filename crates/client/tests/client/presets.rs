@@ -1,6 +1,6 @@
 //! What each kind of server gets, and which of its answers count (P1, P32).
 
-use unavez_client::{Client, Key, Outcome, Preset, Reason, Unfit, derive, preset};
+use unavez_client::{Client, Key, Operation, Outcome, Preset, Reason, Unfit, derive, preset};
 
 use crate::net::{Net, Step, answer, charge, recorded, status};
 
@@ -70,6 +70,25 @@ async fn a_key_among_the_headers_and_another_on_the_operation_is_one_too_many() 
     assert!(matches!(refused, Unfit::KeyTwice { .. }), "{refused}");
 }
 
+#[test]
+fn a_port_that_is_none_is_refused_before_anything_is_sent() {
+    for port in [":18502abc", ":65536", ":99999", ":+80", ":", ":0", ":-1", ":8 0", ":80:80", ":0x50"] {
+        for host in ["127.0.0.1", "[::1]", "shop.test"] {
+            for url in [format!("http://{host}{port}/x"), format!("https://{host}{port}")] {
+                assert!(Operation::post(&url).is_err(), "{url}");
+            }
+        }
+    }
+    let refused = Operation::post("http://127.0.0.1:18502abc/x").unwrap_err();
+    assert_eq!(refused, Unfit::Port { seen: ":18502abc".to_owned() });
+    for port in ["", ":1", ":080", ":65535"] {
+        for host in ["127.0.0.1", "[::1]", "shop.test"] {
+            assert!(Operation::post(&format!("http://{host}{port}/x")).is_ok(), "{host}{port}");
+        }
+    }
+    assert!(Operation::post("http://:80/x").is_err());
+}
+
 /// What a lost answer and then this one lead to.
 async fn after_a_loss(preset: Preset, then: Step) -> Outcome {
     let preset = Preset { key_status: None, ..preset };
@@ -102,6 +121,71 @@ async fn p32_what_counts_after_a_lost_answer_is_what_the_preset_says() {
     assert!(matches!(after_a_loss(Preset::stripe(), status(402)).await, Outcome::Refused(_)));
     assert!(matches!(after_a_loss(Preset::stripe(), marked(500)).await, Outcome::Unknown(_)));
     assert!(matches!(after_a_loss(Preset::square(), status(402)).await, Outcome::Unknown(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn p32_a_mark_that_says_nothing_is_none() {
+    let is_done = async |lines: &str| {
+        matches!(after_a_loss(Preset::unavez(), answer(201, lines, "")).await, Outcome::Done(_))
+    };
+    for time in ["2030-01-01T00:00:00Z", "2030-01-01T00:00:00.25z", "2030-01-01t01:00:00+01:00"] {
+        assert!(is_done(&format!("idempotency-expires: {time}\r\n")).await, "{time}");
+    }
+    for none in [
+        "",
+        "0",
+        "true",
+        "never",
+        "1893456000",
+        "2030-01-01",
+        "2030-13-01T00:00:00Z",
+        "2030-01-01T00:00:00",
+        "2030-01-01 00:00:00Z",
+        "20300101T000000Z",
+        "2030-01-01T00:00:00Z[UTC]",
+        "Tue, 01 Jan 2030 00:00:00 GMT",
+    ] {
+        assert!(!is_done(&format!("idempotency-expires: {none}\r\n")).await, "{none:?}");
+    }
+    for mark in ["idempotency-expires: 2030-01-01T00:00:00Z\r\n", "idempotent-replayed: true\r\n"] {
+        assert!(is_done(mark).await);
+        assert!(!is_done(&mark.repeat(2)).await, "twice {mark:?}");
+    }
+    assert!(!is_done("idempotent-replayed: TRUE\r\n").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn p32_a_success_without_a_mark_is_not_of_a_server_that_marks() {
+    let first = async |preset: Preset, step: Step| {
+        let preset = Preset { key_status: None, ..preset };
+        let net = Net::new([step, recorded(201)]);
+        let outcome = net.client(Client::builder(preset).with_attempts(1)).call(&charge()).await.unwrap();
+        matches!(outcome, Outcome::Done(_))
+    };
+    for preset in Preset::all() {
+        let name = preset.name;
+        assert_eq!(first(preset.clone(), status(200)).await, name != "unavez", "{name}");
+        assert_eq!(first(preset.clone(), status(201)).await, name != "unavez", "{name}");
+        assert!(first(preset, recorded(201)).await, "{name}");
+    }
+    assert_eq!(requests(Preset::unavez(), status(200)).await, 2, "the same request gets what is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn p32_a_marked_answer_that_may_change_is_no_refusal() {
+    let marked = |status, more: &str, body| {
+        answer(status, &format!("idempotency-expires: 2030-01-01T00:00:00Z\r\n{more}"), body)
+    };
+    for passing in [408, 425, 429, 500, 502, 503, 504] {
+        assert_eq!(requests(Preset::unavez(), marked(passing, "", "")).await, 2, "{passing}");
+    }
+    let problem = "content-type: application/problem+json\r\n";
+    assert_eq!(requests(Preset::unavez(), marked(409, problem, r#"{"retryable":true}"#)).await, 2);
+    for last in [marked(500, "", ""), marked(409, problem, r#"{"retryable":true}"#)] {
+        let outcome = after_a_loss(Preset::unavez(), last).await;
+        assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+    }
+    assert_eq!(requests(Preset::unavez(), marked(402, "", "")).await, 1);
 }
 
 async fn requests(preset: Preset, first: Step) -> usize {

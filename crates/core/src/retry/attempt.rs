@@ -79,6 +79,8 @@ pub enum Says {
     Recorded,
     /// Accepted, and not decided yet.
     Pending,
+    /// It is not what the server keeps: that would be marked.
+    Unmarked,
 }
 
 impl Answer {

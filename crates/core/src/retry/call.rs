@@ -296,8 +296,12 @@ fn judge_keyed(answer: &Answer, before: Received) -> Judged {
     let speaks_for_all = before == Received::No;
     match (answer.says, answer.status) {
         (Says::Pending, _) => Judged::Again,
+        // Kept or not, it says that the same request may get another answer.
+        (Says::Recorded, 400..) if answer.is_repeated() => Judged::Again,
         (Says::Recorded, 200..=399) => Judged::End(Verdict::Done),
         (Says::Recorded, 400..) => Judged::End(Verdict::Refused),
+        // A layer in front of the server made it, which knows nothing of the operation.
+        (Says::Unmarked, 200..=299) => Judged::Again,
         (_, 200..=299) if speaks_for_all => Judged::End(Verdict::Done),
         // The same request again gets the answer that is kept.
         (_, 200..=299) => Judged::Again,

@@ -237,3 +237,22 @@ fn p15_an_answer_that_has_not_decided_is_followed_up() {
     assert_eq!(last(&mut call(Nature::Keyed), &[pending]), AGAIN);
     assert_eq!(last(&mut call(Nature::Keyed), &[pending, recorded(402)]), REFUSED);
 }
+
+#[test]
+fn p32_a_kept_answer_that_may_change_is_asked_again() {
+    for status in [408, 425, 429, 500, 502, 503, 504] {
+        assert_eq!(last(&mut call(Nature::Keyed), &[recorded(status)]), AGAIN, "{status}");
+    }
+    let kept = |said| Ended::Answered(Answer { retryable: Some(said), ..Answer::recorded(409) });
+    assert_eq!(last(&mut call(Nature::Keyed), &[kept(true)]), AGAIN);
+    assert_eq!(last(&mut call(Nature::Keyed), &[kept(false)]), REFUSED);
+}
+
+#[test]
+fn p32_a_success_that_is_not_the_servers_own_is_asked_again() {
+    let unmarked = |status| Ended::Answered(Answer { says: Says::Unmarked, ..Answer::of_status(status) });
+    assert_eq!(last(&mut call(Nature::Keyed), &[unmarked(201)]), AGAIN);
+    assert_eq!(last(&mut call(Nature::Keyed), &[unmarked(201), recorded(201)]), DONE);
+    assert_eq!(last(&mut call(Nature::Keyed), &[unmarked(200), unmarked(422)]), unknown(Reason::OtherAnswer));
+    assert_eq!(last(&mut call(Nature::Keyed), &[unmarked(422)]), REFUSED);
+}
