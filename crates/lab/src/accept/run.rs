@@ -70,8 +70,8 @@ async fn test(promise: Promise, ground: Ground<'_>, keys: KeyPolicy) -> Result<T
 /// The answers were as promised, and the money was not.
 fn not_at_the_ledger(answers: &Said) -> Said {
     Said::new(
-        format!("by the answers {}; not so at the ledger", answers.say(Lang::En)),
-        format!("según las respuestas {}; según el libro mayor no", answers.say(Lang::Es)),
+        format!("the answers say {}, and the ledger does not", answers.say(Lang::En)),
+        format!("las respuestas dicen: {}; el libro mayor, no", answers.say(Lang::Es)),
     )
 }
 

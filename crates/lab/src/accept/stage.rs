@@ -333,8 +333,8 @@ impl Place {
                 if promise.is_about_the_outside() && !mutation.is_about_the_outside() =>
             {
                 Ok(Err((
-                    "the piece is taken out of work that stays in the house",
-                    "la pieza se quita de un trabajo que se queda en casa",
+                    "this lesson server calls no acquirer",
+                    "este servidor de la lección no llama a ningún adquirente",
                 )))
             }
             Ground::Lesson(mutation) => Self::lesson(promise, mutation).await.map(Ok),

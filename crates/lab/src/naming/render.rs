@@ -20,7 +20,7 @@ impl Report {
     /// A line for each kind of key, a column for each situation.
     fn table(&self, lang: Lang) -> String {
         let names: Vec<String> =
-            self.situations.iter().map(|played| played.name.name().replace('-', "\n")).collect();
+            self.situations.iter().map(|played| played.name.label(lang).replace(' ', "\n")).collect();
         let mut head = vec![lang.say("key", "clave")];
         head.extend(names.iter().map(String::as_str));
         let numbers: Vec<usize> = (1..head.len()).collect();
@@ -43,7 +43,7 @@ impl Report {
 
     fn stories(&self, lang: Lang) -> String {
         let story = |name: &str, says: &str| format!("{} {says}", styled(&format!("{name}:"), Mood::Quiet));
-        let situations = Situation::ALL.into_iter().map(|it| story(it.name(), it.say(lang)));
+        let situations = Situation::ALL.into_iter().map(|it| story(it.label(lang), it.say(lang)));
         let keys = Naming::ALL.into_iter().map(|it| story(it.name(), it.say(lang)));
         situations.chain([String::new()]).chain(keys).collect::<Vec<_>>().join("\n")
     }

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::{Naming, shop::Operation};
+use crate::lang::Lang;
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,19 @@ impl Situation {
             Self::SecondAmount => "second-amount",
             Self::OtherCard => "other-card",
             Self::TwoOrders => "two-orders",
+        }
+    }
+
+    /// What a table calls it.
+    pub(super) fn label(self, lang: Lang) -> &'static str {
+        match self {
+            Self::AnswerLost => lang.say("answer lost", "respuesta perdida"),
+            Self::ClientForgets => lang.say("client forgets", "cliente olvida"),
+            Self::DeliveredTwice => lang.say("delivered twice", "entregado dos veces"),
+            Self::SecondCharge => lang.say("second charge", "segundo cobro"),
+            Self::SecondAmount => lang.say("second amount", "segundo monto"),
+            Self::OtherCard => lang.say("other card", "otra tarjeta"),
+            Self::TwoOrders => lang.say("two orders", "dos pedidos"),
         }
     }
 
